@@ -1,0 +1,57 @@
+# Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
+# `make demo`, `make test`, `make check`, `make bench`, `make clean`; PYTHON=/path/to/python chooses one.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check bench clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUN := $(BIN)/python
+CHECKED := src tests $(wildcard demo bench)
+PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
+# How long the demo runs; empty: until Ctrl-C.
+SECONDS :=
+# More options for pytest: make test PYTEST="-k gate"
+PYTEST :=
+
+help:
+	@sed -n '2p' Makefile | cut -c3-
+
+demo: $(VENV)/demo.stamp
+	$(RUN) -m demo $(if $(SECONDS),--seconds $(SECONDS))
+
+test: $(VENV)/dev.stamp
+	$(RUN) -m pytest -n 2 --dist worksteal -m "not strict" --durations 10 $(PYTEST)
+
+check: $(VENV)/dev.stamp
+	$(RUN) -m ruff check $(CHECKED)
+	$(RUN) -m ruff format --check $(CHECKED)
+	$(RUN) -m mypy $(CHECKED)
+	$(BIN)/lint-imports --no-logo
+	$(RUN) -m pytest -q -p no:xdist tests/core/test_tidy.py
+
+bench: $(VENV)/demo.stamp
+	$(RUN) -m bench.turn
+
+clean:
+	rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(RUN):
+	@set -e; \
+	for candidate in "$(PYTHON)" python3.13 python3.12 python3.11 python3; do \
+	  if [ -n "$$candidate" ] && "$$candidate" -c \
+	    'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    echo "venv: $$("$$candidate" --version)"; \
+	    exec "$$candidate" -m venv $(VENV); \
+	  fi; \
+	done; \
+	echo "Headway needs Python 3.11 or newer with venv (Debian: apt install python3-venv)." >&2; exit 1
+
+$(VENV)/demo.stamp: pyproject.toml | $(RUN)
+	$(PIP) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(RUN)
+	$(PIP) --editable '.[demo,dev]'
+	@touch $@ $(VENV)/demo.stamp

@@ -1,0 +1,85 @@
+"""What the routes are made from, and how an answer becomes bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, cast
+
+from fastapi import Request, Response
+from pydantic import TypeAdapter
+
+from headway.core import words
+from headway.core.commands import Command, Reply
+from headway.core.model import HolderId, JobSpec, Snapshot
+from headway.errors import NotFound, Refused
+from headway.ports import Clock, Hub, Inbox, Reader
+
+KINDS = ("service", "job", "lease", "claim", "unknown")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Everything the API reaches the daemon through.
+
+    Attributes:
+        recipes: the `[job.NAME]` tables as specs; read anew at each use, so a reload shows at once.
+        make_job: a spec from the fields of an ad-hoc job; raises HeadwayError or ValueError with words.
+        tail: the last lines of a run's log: (run id, lines); runs in a thread.
+        log_path: where that log is, for a caller on the same machine; None: unknown.
+    """
+
+    inbox: Inbox
+    hub: Hub
+    reader: Reader
+    clock: Clock
+    recipes: Mapping[str, JobSpec]
+    make_job: Callable[[Mapping[str, Any]], JobSpec]
+    tail: Callable[[str, int], list[str]]
+    log_path: Callable[[str], str | None] = lambda run_id: None
+    allowed_hosts: frozenset[str] = frozenset()
+    version: str = "0"
+    closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops
+
+    async def submit(self, command: Command) -> Reply:
+        return await self.inbox.submit(command)
+
+
+def parts_of(request: Request) -> Parts:
+    return cast(Parts, request.app.state.parts)
+
+
+def find(snapshot: Snapshot, target: str, kind: str | None = None) -> HolderId:
+    """The holder that an id, or a name only one living holder has, means.
+
+    Raises:
+        NotFound: there is none.
+        Refused: several have that name.
+    """
+    found = words.matching(snapshot, target, kind)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise NotFound(
+            f"no {kind or 'id or name'} {target!r} is known. `headway ps -a` lists them.", target=target
+        )
+    raise Refused(
+        "ambiguous",
+        f"{target!r} means several: {', '.join(found[:8])}. Give one of the ids.",
+        ids=list(found),
+    )
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)
+
+
+def answer(shape: Any, value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """`value`, which has the type `shape`, as JSON bytes."""
+    return Response(_adapter(shape).dump_json(value), status, dict(headers or {}), "application/json")
+
+
+def to_json(shape: Any, value: Any) -> bytes:
+    return _adapter(shape).dump_json(value)

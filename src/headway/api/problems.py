@@ -1,0 +1,92 @@
+"""RFC 9457 answers: the one place where an error or a refusal becomes a status."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from headway.core.commands import Reply
+from headway.core.phrases import refusal
+from headway.errors import HeadwayError, Refused
+
+MEDIA_TYPE = "application/problem+json"
+STATUS: Mapping[str, int] = {  # of a refused command; everything else is 409
+    "not_found": 404,
+    "unknown_id": 404,
+    "store_failed": 503,
+    "store_silent": 503,
+    "bad_request": 422,
+    "invalid": 422,
+}
+RETRY_AFTER_S = 2
+
+
+def problem(status: int, code: str, detail: str, facts: Mapping[str, Any] | None = None) -> Response:
+    """One problem document. `code` is stable, `detail` is for people, `facts` are its numbers."""
+    document = {
+        "type": f"urn:headway:{code}",
+        "title": code.replace("_", " "),
+        "status": status,
+        "code": code,
+        "detail": detail,
+        "facts": dict(facts or {}),
+    }
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
+    return Response(json.dumps(document, default=str), status, headers, MEDIA_TYPE)
+
+
+def check(reply: Reply) -> None:
+    """Raises: Refused, when the loop did not accept the command."""
+    if reply.accepted:
+        return
+    error = Refused(reply.code, refusal(reply.code, reply.facts), **reply.facts)
+    error.http_status = STATUS.get(reply.code, 409)
+    raise error
+
+
+async def _headway_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HeadwayError)
+    return problem(error.http_status, error.code, str(error), error.facts)
+
+
+async def _invalid(_: Request, error: Exception) -> Response:
+    """A body or a parameter of the wrong shape: every field at once."""
+    assert isinstance(error, RequestValidationError)
+    fields = [
+        {"field": ".".join(str(part) for part in one["loc"] if part != "body"), "problem": one["msg"]}
+        for one in error.errors()
+    ]
+    words = "; ".join(f"{one['field'] or 'body'}: {one['problem']}" for one in fields)
+    return problem(422, "invalid", f"{words}. The fields are described in /openapi.json.", {"fields": fields})
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = {404: "no_such_path", 405: "no_such_method"}.get(error.status_code, f"http_{error.status_code}")
+    return problem(error.status_code, code, f"{error.detail}. The paths are listed in /openapi.json.")
+
+
+async def _crashed(_: Request, error: Exception) -> Response:
+    return problem(
+        500, "internal", "the daemon made a mistake; its log has the traceback. Nothing was changed by it."
+    )
+
+
+Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+HANDLERS: tuple[tuple[type[Exception], Handler], ...] = (
+    (HeadwayError, _headway_error),
+    (RequestValidationError, _invalid),
+    (HTTPException, _http_error),
+    (Exception, _crashed),
+)
+
+
+def install(app: FastAPI) -> None:
+    for kind, handler in HANDLERS:
+        app.add_exception_handler(kind, handler)

@@ -1,0 +1,27 @@
+"""Devices, with who holds how much of them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Response
+
+from headway.api.parts import Parts, answer, parts_of
+from headway.core import rows, view
+from headway.errors import NotFound
+
+router = APIRouter(prefix="/api/v1/devices", tags=["devices"])
+
+
+@router.get("", response_model=list[rows.DeviceRow])
+async def devices(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    return answer(list[rows.DeviceRow], view.devices(parts.hub.snapshot))
+
+
+@router.get("/{name:path}", response_model=rows.DeviceRow)
+async def device(name: str, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    """One device by its id or its short name."""
+    for row in view.devices(parts.hub.snapshot):
+        if name in (row.id, row.name):
+            return answer(rows.DeviceRow, row)
+    raise NotFound(f"no device {name!r} is known. `headway status` lists them.", target=name)

@@ -1,0 +1,69 @@
+"""What happened: the audit, finished requests, and the stream of changes."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi.responses import StreamingResponse
+
+from headway.api.events import stream
+from headway.api.parts import Parts, answer, find, parts_of
+from headway.core import words
+from headway.core.phrases import told
+
+router = APIRouter(prefix="/api/v1", tags=["history"])
+
+Rows = list[dict[str, Any]]
+
+
+@router.get("/history")
+async def history(
+    parts: Annotated[Parts, Depends(parts_of)],
+    target: str | None = None,
+    after: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    """Lines of the audit with an id above `after`, oldest first, each with its sentence."""
+    holder = _holder(parts, target)
+    rows = await parts.reader.events(holder, after, limit)
+    return answer(Rows, [{**row, "sentence": _sentence(row)} for row in rows])
+
+
+@router.get("/requests")
+async def requests(
+    parts: Annotated[Parts, Depends(parts_of)],
+    service: str | None = None,
+    after: Annotated[int, Query(ge=0)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    """Finished requests as the gate logged them: times and counts, never prompts."""
+    found = find(parts.hub.snapshot, service, "service") if service else None
+    return answer(Rows, await parts.reader.requests(found, after, limit))
+
+
+@router.get("/events", response_class=StreamingResponse)
+async def events(
+    parts: Annotated[Parts, Depends(parts_of)], last_event_id: Annotated[str | None, Header()] = None
+) -> Response:
+    """Server-sent events: the snapshot first, then what changes. The id is the revision."""
+    return StreamingResponse(
+        stream(parts, last_event_id),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+def _holder(parts: Parts, target: str | None) -> str | None:
+    """An id that is long gone still has history: what is unknown now is taken as it was given."""
+    if target is None or not parts.hub.snapshot.holders:
+        return target
+    if target in parts.hub.snapshot.holders:
+        return target
+    found = words.matching(parts.hub.snapshot, target, None)
+    return found[0] if len(found) == 1 else target
+
+
+def _sentence(row: dict[str, Any]) -> str:
+    facts = row.get("facts")
+    return told(str(row.get("code", "")), row.get("holder"), facts if isinstance(facts, dict) else {})

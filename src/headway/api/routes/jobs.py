@@ -1,0 +1,135 @@
+"""Jobs: the list, one of them, its log, adding, and the verbs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Response
+
+from headway.api.auth import Peer, peer_of, require_admin
+from headway.api.bodies import Accepted, AddBody, ReasonBody
+from headway.api.parts import Parts, answer, find, parts_of
+from headway.api.problems import check
+from headway.core import rows, view
+from headway.core.commands import AddJob, SetWish
+from headway.core.model import Job, JobSpec
+from headway.errors import NotFound, Refused
+
+router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+
+Verb = Literal["hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """The last lines of a job's present or last run. `path` is where the rest is, on this machine."""
+
+    id: str
+    run: str | None
+    lines: list[str]
+    path: str | None = None
+
+
+@router.get("", response_model=rows.JobPage)
+async def jobs(
+    parts: Annotated[Parts, Depends(parts_of)],
+    state: Annotated[list[str] | None, Query()] = None,
+    ended: bool = False,
+    after: str | None = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+) -> Response:
+    """Jobs in the order they are served, then (`ended`) those that are over. `next` is the cursor for `after`."""
+    shown = view.jobs(
+        parts.hub.snapshot,
+        parts.hub.verdicts,
+        states=frozenset(state or ()),
+        ended=ended,
+        after=after,
+        limit=limit,
+    )
+    return answer(rows.JobPage, shown)
+
+
+@router.get("/{target}", response_model=rows.JobRow)
+async def job(target: str, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    snapshot = parts.hub.snapshot
+    return answer(rows.JobRow, view.job_row(_job(parts, target), snapshot, parts.hub.verdicts))
+
+
+@router.get("/{target}/log", response_model=LogTail)
+async def log(
+    target: str,
+    parts: Annotated[Parts, Depends(parts_of)],
+    peer: Annotated[Peer, Depends(require_admin)],
+    lines: Annotated[int, Query(ge=1, le=10_000)] = 100,
+) -> Response:
+    """The end of its log. Output may hold anything, so only the daemon's user reads it."""
+    found = _job(parts, target)
+    if found.run is None:
+        return answer(LogTail, LogTail(found.id, None, []))
+    tail = await asyncio.to_thread(parts.tail, found.run.id, lines)
+    return answer(LogTail, LogTail(found.id, found.run.id, tail, parts.log_path(found.run.id)))
+
+
+@router.post("", status_code=202, response_model=Accepted)
+async def add(
+    body: AddBody, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
+) -> Response:
+    """Queue a recipe or a command."""
+    spec = _spec(parts, body)
+    reply = await parts.submit(AddJob(spec=spec, recipe=body.recipe, hold=body.hold, by=peer.name))
+    check(reply)
+    return answer(Accepted, Accepted.of(reply), 202, {"Location": f"/api/v1/jobs/{reply.holder}"})
+
+
+@router.post("/{target}/{verb}", status_code=202, response_model=Accepted)
+async def command(
+    target: str,
+    verb: Verb,
+    parts: Annotated[Parts, Depends(parts_of)],
+    peer: Annotated[Peer, Depends(peer_of)],
+    body: ReasonBody | None = None,
+) -> Response:
+    """Change what is wished for a job. Accepted means saved; the job's state says when it is done."""
+    found = _job(parts, target)
+    reply = await parts.submit(
+        SetWish(target=found.id, verb=verb, by=peer.name, reason=body.reason if body else None)
+    )
+    check(reply)
+    return answer(Accepted, Accepted.of(reply, found.id), 202, {"Location": f"/api/v1/jobs/{found.id}"})
+
+
+def _job(parts: Parts, target: str) -> Job:
+    """Raises: NotFound, Refused when several have that name."""
+    snapshot = parts.hub.snapshot
+    found = snapshot.holders[find(snapshot, target, "job")]
+    assert isinstance(found, Job)
+    return found
+
+
+def _spec(parts: Parts, body: AddBody) -> JobSpec:
+    """Raises: NotFound for a recipe or a job in `after`, Refused for an ad-hoc job that cannot be made."""
+    if body.recipe is not None:
+        spec = parts.recipes.get(body.recipe)
+        if spec is None:
+            known = ", ".join(sorted(parts.recipes)) or "none"
+            raise NotFound(
+                f"no recipe [job.{body.recipe}] in the config; it has: {known}.", target=body.recipe
+            )
+    else:
+        fields = body.model_dump(
+            exclude_none=True, exclude={"recipe", "hold", "after", "placement", "priority"}
+        )
+        try:
+            spec = parts.make_job(fields)
+        except ValueError as error:
+            refused = Refused("invalid", str(error))
+            refused.http_status = 422
+            raise refused from error
+    given: dict[str, Any] = {"priority": body.priority, "placement": body.placement}
+    changes = {key: value for key, value in given.items() if value is not None}
+    if body.after:
+        changes["after"] = tuple(find(parts.hub.snapshot, one, "job") for one in body.after)
+    return replace(spec, **changes) if changes else spec

@@ -1,0 +1,46 @@
+"""Model servers: what they are doing, and holding them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Response
+
+from headway.api.auth import Peer, peer_of
+from headway.api.bodies import Accepted, ReasonBody
+from headway.api.parts import Parts, answer, find, parts_of
+from headway.api.problems import check
+from headway.core import rows, view
+from headway.core.commands import SetWish
+from headway.core.model import Service
+
+router = APIRouter(prefix="/api/v1/services", tags=["services"])
+
+
+@router.get("", response_model=list[rows.ServiceRow])
+async def services(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    return answer(list[rows.ServiceRow], view.services(parts.hub.snapshot, parts.hub.verdicts))
+
+
+@router.get("/{name}", response_model=rows.ServiceRow)
+async def service(name: str, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    snapshot = parts.hub.snapshot
+    found = snapshot.holders[find(snapshot, name, "service")]
+    assert isinstance(found, Service)
+    return answer(rows.ServiceRow, view.service_row(found, snapshot, parts.hub.verdicts))
+
+
+@router.post("/{name}/{verb}", status_code=202, response_model=Accepted)
+async def command(
+    name: str,
+    verb: Literal["hold", "release"],
+    parts: Annotated[Parts, Depends(parts_of)],
+    peer: Annotated[Peer, Depends(peer_of)],
+    body: ReasonBody | None = None,
+) -> Response:
+    """`hold` keeps it aside until `release`; requests for it wait as long as their class allows."""
+    target = find(parts.hub.snapshot, name, "service")
+    reason = body.reason if body else None
+    reply = await parts.submit(SetWish(target=target, verb=verb, by=peer.name, reason=reason))
+    check(reply)
+    return answer(Accepted, Accepted.of(reply, target), 202, {"Location": f"/api/v1/services/{target}"})

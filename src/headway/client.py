@@ -1,0 +1,283 @@
+"""Thin blocking HTTP/1.1 client of the daemon: one connection per call, over its Unix socket or TCP.
+
+The standard library's http.client would bring in email and ssl: a third of the start-up time of `headway status`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from headway.errors import DaemonAway, HeadwayError
+
+LINE_MAX_BYTES = 65536
+ANSWER_LIMIT_S = 30.0
+SILENCE_LIMIT_S = 40.0  # of an event stream: the daemon says something every 15 s
+
+
+class Answered(HeadwayError):
+    """The daemon refused; `code`, status and facts are its own."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        detail = str(problem.get("detail") or problem.get("title") or f"the daemon answered {status}")
+        facts = problem.get("facts")
+        super().__init__(detail, **(facts if isinstance(facts, dict) else {}))
+        self.http_status = status
+        self.code = str(problem.get("code") or f"http_{status}")
+        self.problem = dict(problem)
+
+
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """One event of the stream. `id` is the revision, None where the daemon gave none."""
+
+    name: str
+    data: Any
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the daemon listens: a socket path, or a host and port with a path prefix."""
+
+    path: Path | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path else f"http://{self.host}:{self.port}{self.prefix}"
+
+
+def address(run_dir: Path, environ: Mapping[str, str] = os.environ) -> Address:
+    """HEADWAY_URL when it is set (`http://HOST:PORT`), else the socket in `run_dir`.
+
+    Raises:
+        DaemonAway: HEADWAY_URL is not such a URL.
+    """
+    url = environ.get("HEADWAY_URL")
+    if not url:
+        return Address(path=run_dir / "headway.sock")
+    parts = urlsplit(url)
+    try:
+        port = parts.port or 80
+    except ValueError:
+        port = 0
+    if parts.scheme != "http" or not parts.hostname or not port:
+        raise DaemonAway(
+            f"HEADWAY_URL is {url!r}, not http://HOST:PORT. Correct it, or unset it to use the socket."
+        )
+    return Address(host=parts.hostname, port=port, prefix=parts.path.rstrip("/"))
+
+
+class Client:
+    """Asks one daemon. Raises DaemonAway when nobody answers there, Answered when it refuses."""
+
+    def __init__(self, where: Address) -> None:
+        self.where = where
+
+    def get(self, path: str, **query: Any) -> Any:
+        """The JSON document at `path`; parameters that are None are left out."""
+        given = {key: value for key, value in query.items() if value is not None}
+        return self._call("GET", f"{path}?{urlencode(given)}" if given else path, None)
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        return self._call("POST", path, dict(body or {}))
+
+    def events(self, path: str = "/api/v1/events", after: str | None = None) -> Iterator[SseEvent]:
+        """The event stream, until the daemon ends it. `after` is the id of the last event already known."""
+        headers = {"Accept": "text/event-stream"}
+        if after is not None:
+            headers["Last-Event-ID"] = after
+        with self._opened("GET", path, None, headers, SILENCE_LIMIT_S) as reply:
+            reply.check()
+            yield from sse(reply.lines())
+
+    def _call(self, verb: str, path: str, body: dict[str, Any] | None) -> Any:
+        with self._opened(verb, path, body, {"Accept": "application/json"}, ANSWER_LIMIT_S) as reply:
+            reply.check()
+            return json.loads(reply.body() or b"null")
+
+    def _opened(
+        self, verb: str, path: str, body: dict[str, Any] | None, headers: dict[str, str], limit_s: float
+    ) -> HttpReply:
+        sock = self._connect()
+        sock.settimeout(limit_s)
+        payload = b"" if body is None else json.dumps(body).encode()
+        host = f"{self.where.host}:{self.where.port}" if self.where.path is None else "localhost"
+        head = {"Host": host, "Connection": "close", **headers}
+        if body is not None:
+            head |= {"Content-Type": "application/json", "Content-Length": str(len(payload))}
+        lines = [
+            f"{verb} {self.where.prefix}{path} HTTP/1.1",
+            *(f"{key}: {value}" for key, value in head.items()),
+        ]
+        try:
+            sock.sendall("\r\n".join((*lines, "", "")).encode() + payload)
+            return HttpReply(sock, self.where)
+        except OSError as error:
+            sock.close()
+            raise silent(self.where, error) from error
+
+    def _connect(self) -> socket.socket:
+        """Raises: DaemonAway."""
+        where = self.where
+        try:
+            if where.path is None:
+                return socket.create_connection((where.host, where.port), timeout=5.0)
+            sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                sock.settimeout(5.0)
+                sock.connect(str(where.path))
+            except OSError:
+                sock.close()
+                raise
+            return sock
+        except PermissionError as error:
+            raise DaemonAway(
+                f"{where} belongs to another user. Run this as the user who runs `headway up`.",
+                address=str(where),
+                denied=True,
+            ) from error
+        except OSError as error:
+            raise DaemonAway(
+                f"no daemon answers at {where} ({words_of(error)}). Start one with `headway up`; "
+                f"if it runs with --home DIR, give the same --home here.",
+                address=str(where),
+            ) from error
+
+
+def words_of(error: OSError) -> str:
+    """The system's words for an error, without number and path."""
+    return (error.strerror or str(error) or type(error).__name__).lower()
+
+
+def silent(where: Address, error: OSError) -> DaemonAway:
+    """The error for a daemon that took the connection and then gave no answer."""
+    return DaemonAway(
+        f"the daemon at {where} took the request and did not answer ({words_of(error)}). "
+        f"Its state is shown by `headway status`; if that hangs too, start `headway up` again: no job is lost by it.",
+        address=str(where),
+    )
+
+
+class HttpReply:
+    """One answer being read. Closes its connection at the end of the `with`."""
+
+    def __init__(self, sock: socket.socket, where: Address) -> None:
+        self._sock, self._where = sock, where
+        self._file: IO[bytes] = sock.makefile("rb")
+        self.status, self.headers = self._head()
+
+    def __enter__(self) -> HttpReply:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._sock.close()
+
+    def check(self) -> None:
+        """Raises: Answered for every status of 400 and above."""
+        if self.status < 400:
+            return
+        try:
+            problem = json.loads(self.body() or b"{}")
+        except ValueError:
+            problem = {}
+        raise Answered(self.status, problem if isinstance(problem, dict) else {})
+
+    def body(self) -> bytes:
+        return b"".join(self._chunks())
+
+    def lines(self) -> Iterator[str]:
+        """Text lines as they come, without their ends."""
+        rest = b""
+        for chunk in self._chunks():
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                yield line.rstrip(b"\r").decode("utf-8", "replace")
+
+    def _head(self) -> tuple[int, dict[str, str]]:
+        parts = self._line().split(b" ", 2)
+        if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
+            raise DaemonAway(
+                f"what listens at {self._where} does not speak HTTP. Check HEADWAY_URL, or unset it to use the socket.",
+                address=str(self._where),
+            )
+        headers: dict[str, str] = {}
+        while line := self._line():
+            name, _, value = line.decode("latin-1").partition(":")
+            headers[name.strip().lower()] = value.strip()
+        return int(parts[1]), headers
+
+    def _line(self) -> bytes:
+        return self._guarded(self._file.readline, LINE_MAX_BYTES).rstrip(b"\r\n")
+
+    def _guarded(self, read: Any, size: int) -> bytes:
+        try:
+            return bytes(read(size))
+        except OSError as error:
+            raise silent(self._where, error) from error
+
+    def _chunks(self) -> Iterator[bytes]:
+        """The body's bytes, by chunk, by length, or until the end of the connection.
+
+        Raises:
+            DaemonAway: the connection ended within the body.
+        """
+        if self.headers.get("transfer-encoding", "").lower() == "chunked":
+            while size := int(self._line().split(b";")[0] or b"0", 16):
+                yield self._exactly(size)
+                self._line()
+        elif (length := self.headers.get("content-length")) is not None:
+            yield self._exactly(int(length))
+        else:
+            while piece := self._guarded(self._file.read, LINE_MAX_BYTES):
+                yield piece
+
+    def _exactly(self, size: int) -> bytes:
+        data = self._guarded(self._file.read, size)
+        if len(data) < size:
+            raise DaemonAway(
+                f"the daemon at {self._where} ended in the middle of its answer. Ask again; `headway up` restarts it.",
+                address=str(self._where),
+            )
+        return data
+
+
+def sse(lines: Iterator[str]) -> Iterator[SseEvent]:
+    """Events of a `text/event-stream`. Comments are skipped; data that is no JSON stays text."""
+    name, data, last_id = "message", list[str](), None
+    for line in lines:
+        if not line:
+            if data:
+                yield SseEvent(name, parsed("\n".join(data)), last_id)
+            name, data, last_id = "message", [], None
+            continue
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "event":
+            name = value
+        elif field == "data":
+            data.append(value)
+        elif field == "id":
+            last_id = value
+
+
+def parsed(text: str) -> Any:
+    """JSON where it is JSON, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def segment(text: str) -> str:
+    """One path segment, quoted: an id or a name that a person typed."""
+    return quote(text, safe="")

@@ -1,0 +1,204 @@
+"""From a checked Config to the records that the loop is given."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from headway.config.checks import count_of, index_of, models_of
+from headway.config.schema import Config, Holder, JobConfig, ServiceConfig
+from headway.core.model import LADDERS, Form, FormName, JobSpec, Mode, MoveRule, Policy, ServiceSpec
+
+LOCAL_UPSTREAM = "http://127.0.0.1:{port}"
+Moves = tuple[MoveRule, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceSettings:
+    """One device that is to be used. `index` and `uuid` are NVML's; one of them is set for that meter."""
+
+    name: str
+    meter: Literal["nvml", "simulated", "declared"]
+    total_bytes: int | None = None
+    reports: str | None = None  # absolute directory
+    uuid: str | None = None
+    index: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listen:
+    """Where to listen; port 0 is any free one."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """All that a daemon and a gate are made from.
+
+    `pinned_devices` in the specs are as people wrote them (name, index or UUID); the daemon, which alone
+    reads the devices, turns them into device ids.
+    """
+
+    mode: Mode
+    policy: Policy
+    services: tuple[ServiceSpec, ...]  # in the order of the file
+    recipes: tuple[tuple[JobSpec, bool], ...]  # with `hold`
+    devices: tuple[DeviceSettings, ...]  # empty: every GPU that NVML shows
+    gate: Listen
+    api: Listen
+    alert_command: tuple[str, ...] | None
+
+
+def build(config: Config, moves: Mapping[str, Moves], reads_busy: Collection[str] = ()) -> Built:
+    """Turn a config into specs.
+
+    Args:
+        config: as `load` returned it.
+        moves: each driver's table, by driver name.
+        reads_busy: names of drivers that can read an engine's own queue.
+
+    Raises:
+        KeyError: a driver in the config has no table.
+    """
+    residency_s = config.headway.min_residency
+    return Built(
+        mode=config.mode,
+        policy=policy(config),
+        services=tuple(
+            _service(name, service, moves[service.driver], service.driver in reads_busy, residency_s)
+            for name, service in config.service.items()
+        ),
+        recipes=tuple((_job(name, job, moves[job.driver]), job.hold) for name, job in config.job.items()),
+        devices=tuple(
+            DeviceSettings(
+                name=name,
+                meter=device.meter,
+                total_bytes=device.total,
+                reports=device.reports,
+                uuid=device.uuid,
+                index=index_of(name, device),
+            )
+            for name, device in config.device.items()
+        ),
+        gate=Listen(host=config.gate.host, port=config.gate.port),
+        api=Listen(host=config.api.host, port=config.api.port),
+        alert_command=config.alerts.command,
+    )
+
+
+def policy(config: Config) -> Policy:
+    """The settings of [headway] as the rules read them."""
+    said = config.headway
+    return Policy(
+        reserve_max_bytes=said.reserve,
+        reserve_share=said.reserve_share,
+        reading_max_age_s=said.reading_max_age,
+        demand_grace_s=said.demand_grace,
+        max_active_jobs=said.max_active_jobs,
+        switch_after_s=said.switch_after.model_dump(),
+        background_max_wait_s=said.background_max_wait,
+        reserve_after_s=said.reserve_after,
+        push_back_s=said.push_back,
+        gap_factor=said.gap_factor,
+        gap_min_s=said.gap_min,
+        swap_prior_s=said.swap_prior,
+        free_limit_s=said.free_limit,
+        backoff_min_s=said.backoff_min,
+        backoff_max_s=said.backoff_max,
+        host_floor_bytes=said.host_floor,
+        depth=said.look_ahead,
+    )
+
+
+def _service(
+    name: str, service: ServiceConfig, moves: Moves, reads_busy: bool, residency_s: float
+) -> ServiceSpec:
+    declared = {"awake": service.memory.awake, "asleep": service.memory.asleep}
+    forms = _forms("service", moves, declared, service)
+    return ServiceSpec(
+        name=name,
+        driver=service.driver,
+        forms=forms,
+        moves=_between(forms, moves),
+        count=count_of(service),
+        pinned_devices=service.devices,
+        argv=service.start,
+        env=dict(service.env),
+        cwd=service.cwd,
+        stop_grace_s=service.stop_grace,
+        min_residency_s=residency_s if service.min_residency is None else service.min_residency,
+        upstream=LOCAL_UPSTREAM if service.upstream is None else service.upstream,
+        models=models_of(name, service),
+        upstream_model=service.model,
+        gate_port=service.port,
+        reads_busy=reads_busy,
+        max_active=service.max_active,
+        queue_max=service.queue_max,
+        max_wait_s=service.max_wait.model_dump(),
+        wake_limit_s=service.wake_limit,
+        on_cancel=service.on_cancel,
+        idle_ttl_s=service.idle_ttl,
+        keep_awake=service.pinned,
+        health_path=service.health,
+        key_file=service.key_file,
+    )
+
+
+def _job(name: str, job: JobConfig, moves: Moves) -> JobSpec:
+    # a frozen job still holds all its memory
+    declared = {"running": job.memory.running, "frozen": job.memory.running, "parked": job.memory.parked}
+    forms = _forms("job", moves, declared, job, frozen=job.placement == "yield")
+    return JobSpec(
+        name=name,
+        driver=job.driver,
+        forms=forms,
+        moves=_between(forms, moves),
+        count=count_of(job),
+        pinned_devices=job.devices,
+        argv=job.start,
+        env=dict(job.env),
+        cwd=job.cwd,
+        stop_grace_s=job.stop_grace,
+        min_residency_s=job.min_residency,
+        placement=job.placement,
+        priority=job.priority,
+        park=job.park or (),
+        resume=job.resume or (),
+        saved=job.saved or (),
+        progress=job.progress or (),
+        resumable=job.resumable,
+        after=job.after,
+        after_ok=job.after_ok,
+        retries=job.retries,
+        goal=job.goal,
+        tags=job.tags,
+    )
+
+
+def _forms(
+    kind: Literal["service", "job"],
+    moves: Moves,
+    declared: Mapping[str, int | None],
+    holder: Holder,
+    frozen: bool = False,
+) -> tuple[Form, ...]:
+    """The rungs that the driver's table knows, high to low; `frozen` is reached by a signal, not by a move."""
+    reached = {form for move in moves for form in (move.source, move.to)} - {"frozen"}
+    reached |= {"frozen"} if frozen else set()
+    ladder = [form for form in LADDERS[kind] if form in reached]
+    return tuple(Form(name=form, declared_bytes=_bytes(form, ladder, declared, holder)) for form in ladder)
+
+
+def _bytes(
+    form: FormName, ladder: list[FormName], declared: Mapping[str, int | None], holder: Holder
+) -> int | None:
+    """What the form takes on each device: nothing at the bottom, and nothing of a holder without devices."""
+    return 0 if form == ladder[-1] or count_of(holder) == 0 else declared.get(form)
+
+
+def _between(forms: tuple[Form, ...], moves: Moves) -> Moves:
+    names = {form.name for form in forms}
+    return tuple(move for move in moves if move.source in names and move.to in names)

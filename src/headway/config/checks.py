@@ -1,0 +1,338 @@
+"""What one value alone cannot show: names that must exist, sizes that must fit, keys that exclude each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from headway.config.problems import Problem, did_you_mean
+from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig
+from headway.core.units import size_text
+
+OURS = {
+    "HEADWAY_JOB_ID", "HEADWAY_LEASE", "HEADWAY_PROGRESS_FILE", "HEADWAY_RUN_DIR", "HEADWAY_PID",
+    "CUDA_VISIBLE_DEVICES",
+}  # fmt: skip
+DeviceTotals = Mapping[str, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A device as far as it is known: every word that may name it, and its memory."""
+
+    words: frozenset[str]
+    total_bytes: int | None
+
+
+def crossed(
+    config: Config, names: Mapping[str, Collection[str]], devices: DeviceTotals | None
+) -> Iterator[Problem]:
+    """Every problem between keys and tables.
+
+    Args:
+        config: the tables that are right on their own.
+        names: by kind, the names of all tables that were written, wrong ones included.
+        devices: what the meter shows: names with bytes; None: not read.
+    """
+    known = _known(config, devices)
+    for name, device in config.device.items():
+        yield from _device(name, device)
+    yield from _same_card(config)
+    yield from _ports(config)
+    if config.headway.backoff_min > config.headway.backoff_max:
+        yield Problem(("headway", "backoff_min"), "is longer than backoff_max")
+    for name, service in config.service.items():
+        yield from _service(name, service)
+        yield from _needs(("service", name), service, service.memory.awake, "awake", known)
+    for name, job in config.job.items():
+        yield from _job(name, job)
+        yield from _needs(("job", name), job, job.memory.running, "running", known)
+        yield from _after(name, job, names)
+    for name in sorted(set(names.get("service", ())) & set(names.get("job", ()))):
+        yield Problem(("job", name), "a service has this name too: services and jobs share their names")
+    yield from _models(config)
+    yield from _cycles(config)
+    yield from _pinned(config, known)
+
+
+# ---------------------------------------------------------------- devices
+
+
+def _known(config: Config, devices: DeviceTotals | None) -> list[Known] | None:
+    """The devices that may be used, None if nobody can say yet."""
+    seen = devices or {}
+    if config.device:
+        return [
+            Known(
+                frozenset(
+                    {
+                        name,
+                        *([d.uuid] if d.uuid else []),
+                        *([] if (i := index_of(name, d)) is None else [str(i)]),
+                    }
+                ),
+                d.total if d.total is not None else seen.get(name),
+            )
+            for name, d in config.device.items()
+        ]
+    if devices is None:
+        return None
+    # cards are called gpu0, gpu1, ...; a UUID is resolved by the daemon, which alone reads them
+    return [Known(frozenset({name, name.removeprefix("gpu")}), total) for name, total in devices.items()]
+
+
+def index_of(name: str, device: DeviceConfig) -> int | None:
+    """The index that NVML is asked for: as written, or the number in a name such as gpu1."""
+    if device.meter != "nvml" or device.uuid is not None:
+        return None
+    said = re.fullmatch(r"gpu(\d{1,4})", name)
+    return device.index if device.index is not None or said is None else int(said[1])
+
+
+def _device(name: str, device: DeviceConfig) -> Iterator[Problem]:
+    path = ("device", name)
+    if device.meter == "nvml":
+        if device.uuid is not None and device.index is not None:
+            yield Problem((*path, "index"), "uuid says which card this is already: leave one out")
+        if device.uuid is None and index_of(name, device) is None:
+            yield Problem(path, 'which card is it? Give uuid or index, or call it "gpu0", "gpu1", ...')
+        if device.total is not None:
+            yield Problem((*path, "total"), "is read from the card when meter is nvml: leave it out")
+    else:
+        for key in ("uuid", "index"):
+            if getattr(device, key) is not None:
+                yield Problem((*path, key), f"has no meaning when meter is {device.meter}: leave it out")
+        if device.total is None:
+            yield Problem(
+                (*path, "total"), f"is missing: nothing else says how big a {device.meter} device is"
+            )
+    if device.meter == "simulated" and device.reports is None:
+        yield Problem((*path, "reports"), "is missing: programs write there what they use")
+    if device.meter != "simulated" and device.reports is not None:
+        yield Problem((*path, "reports"), f"has no meaning when meter is {device.meter}: leave it out")
+
+
+def _same_card(config: Config) -> Iterator[Problem]:
+    cards: dict[str, str] = {}
+    for name, device in config.device.items():
+        if device.meter != "nvml":
+            continue
+        card = device.uuid or f"index {index_of(name, device)}"
+        if (other := cards.setdefault(card, name)) != name:
+            yield Problem(("device", name), f"is the same card as [device.{other}]: {card}")
+
+
+def _needs(
+    path: tuple[str, ...], holder: Holder, need: int | None, form: str, known: list[Known] | None
+) -> Iterator[Problem]:
+    for variable in holder.env:
+        if variable in OURS:
+            yield Problem((*path, "env", variable), "is set by Headway: leave it out")
+        elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
+            yield Problem((*path, "env", variable), "is no name of a variable")
+    if holder.gpus == 0:
+        if need:
+            yield Problem(
+                (*path, "memory", form), "it needs no device (gpus = 0), so it can hold no device memory"
+            )
+        if holder.devices:
+            yield Problem((*path, "devices"), "it needs no device (gpus = 0)")
+        return
+    count = count_of(holder)
+    if holder.devices and holder.gpus is not None and holder.gpus != len(holder.devices):
+        yield Problem((*path, "gpus"), f"is {holder.gpus}, but devices names {len(holder.devices)}")
+    if known is None:
+        return
+    words = sorted(word for device in known for word in device.words)
+    unknown = [word for word in holder.devices if word not in words]
+    for word in unknown:
+        there = ", ".join(sorted(device_words(known))) or "none"
+        yield Problem(
+            (*path, "devices"), f'no device "{word}"{did_you_mean(word, words)}; there are: {there}'
+        )
+    if unknown:
+        return
+    if count > len(known):
+        yield Problem((*path, "gpus"), f"needs {count} devices, there are {len(known)}")
+        return
+    yield from _fits(path, holder, need, form, known)
+
+
+def _fits(
+    path: tuple[str, ...], holder: Holder, need: int | None, form: str, known: list[Known]
+) -> Iterator[Problem]:
+    usable = [d for d in known if not holder.devices or d.words & set(holder.devices)]
+    count = count_of(holder)
+    if len(usable) < count:
+        yield Problem((*path, "devices"), "names one device twice")
+        return
+    totals = sorted((d.total_bytes for d in usable if d.total_bytes is not None), reverse=True)
+    unread = len(usable) - len(totals)
+    if need is None or count <= unread + sum(total >= need for total in totals):
+        return
+    many = "" if count == 1 else f" on each of {count} devices"
+    which = "the smallest it names" if holder.devices else "the largest device"
+    size = size_text(totals[-1] if holder.devices else totals[0])
+    yield Problem((*path, "memory", form), f"{size_text(need)}{many} can never fit: {which} has {size}")
+
+
+def device_words(known: list[Known]) -> Iterator[str]:
+    """One word for each device: the one a person would use."""
+    yield from (max(device.words, key=lambda word: (not word.isdigit(), word)) for device in known)
+
+
+def count_of(holder: Holder) -> int:
+    """Devices that a holder needs."""
+    return holder.gpus if holder.gpus is not None else max(1, len(holder.devices))
+
+
+# ---------------------------------------------------------------- services
+
+
+def _service(name: str, service: ServiceConfig) -> Iterator[Problem]:
+    path = ("service", name)
+    asks = any("{port}" in word for word in service.start)
+    if service.upstream is None and not asks:
+        yield Problem((*path, "upstream"), "is missing: say where it answers, or put {port} into start")
+    elif service.upstream is not None and asks != ("{port}" in service.upstream):
+        has, lacks = ("start", "upstream") if asks else ("upstream", "start")
+        yield Problem(
+            (*path, "upstream"), f"{has} has {{port}} but {lacks} has not: use it in both or in none"
+        )
+    if service.models == ():
+        yield Problem((*path, "models"), "is empty: leave it out to answer for its own name")
+    if "*" in (service.models or ()):
+        yield Problem((*path, "models"), 'names "*", which is not supported yet: list the models')
+    if service.pinned and service.idle_ttl is not None:
+        yield Problem((*path, "idle_ttl"), "contradicts pinned = true: leave one of them out")
+    memory = service.memory
+    if memory.asleep is not None and service.driver == "process":
+        yield Problem((*path, "memory", "asleep"), "driver process knows no sleep: it is awake or stopped")
+    elif memory.asleep is not None and memory.awake is not None and memory.asleep > memory.awake:
+        yield Problem((*path, "memory", "asleep"), "is more than awake")
+
+
+def _models(config: Config) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name, service in config.service.items():
+        for model in models_of(name, service):
+            if (other := first.setdefault(model, name)) != name:
+                yield Problem(("service", name, "models"), f'[service.{other}] answers for "{model}" already')
+
+
+def models_of(name: str, service: ServiceConfig) -> tuple[str, ...]:
+    """Model names that a service answers for."""
+    return (name,) if service.models is None else service.models
+
+
+def _ports(config: Config) -> Iterator[Problem]:
+    first: dict[int, str] = {}
+    listeners: list[tuple[tuple[str, ...], int]] = [
+        (("gate", "port"), config.gate.port),
+        (("api", "port"), config.api.port),
+    ]
+    listeners += [
+        (("service", name, "port"), s.port) for name, s in config.service.items() if s.port is not None
+    ]
+    for path, port in listeners:
+        where = "[" + ".".join(path[:-1]) + "]"
+        if port and (other := first.setdefault(port, where)) != where:
+            yield Problem(path, f"{port} is the port of {other} already")
+
+
+def _pinned(config: Config, known: list[Known] | None) -> Iterator[Problem]:
+    """Two pinned services that cannot be together would push each other out for ever."""
+    pinned = [(name, s) for name, s in config.service.items() if s.pinned and count_of(s)]
+    if known is None or any(device.total_bytes is None for device in known):
+        return
+    for (one, first), (other, second) in combinations(pinned, 2):
+        if not any(
+            all(_together(first, second, known[i], config) for i in set(a) & set(b))
+            for a in _placements(first, known)
+            for b in _placements(second, known)
+        ):
+            yield Problem(
+                ("service", other, "pinned"),
+                f"it and [service.{one}] are both pinned but cannot be on a device together",
+            )
+
+
+def _placements(service: ServiceConfig, known: list[Known]) -> list[tuple[int, ...]]:
+    usable = [i for i, d in enumerate(known) if not service.devices or d.words & set(service.devices)]
+    return list(combinations(usable, count_of(service)))
+
+
+def _together(first: ServiceConfig, second: ServiceConfig, device: Known, config: Config) -> bool:
+    if first.memory.awake is None or second.memory.awake is None or device.total_bytes is None:
+        return False  # a need that is unknown gets its device alone
+    reserve = min(config.headway.reserve, int(config.headway.reserve_share * device.total_bytes))
+    return first.memory.awake + second.memory.awake <= device.total_bytes - reserve
+
+
+# ---------------------------------------------------------------- jobs
+
+
+def _job(name: str, job: JobConfig) -> Iterator[Problem]:
+    path = ("job", name)
+    for key in ("park", "resume"):
+        written = getattr(job, key) is not None
+        if job.driver == "command" and not written:
+            yield Problem(
+                (*path, key), "is missing: driver command needs park and resume (or use driver restart)"
+            )
+        if job.driver == "restart" and written:
+            yield Problem((*path, key), "driver restart stops the job and never parks it: use driver command")
+    if job.memory.parked is not None and job.driver == "restart":
+        yield Problem(
+            (*path, "memory", "parked"), "driver restart never parks a job: it is running or stopped"
+        )
+    elif (
+        job.memory.parked is not None
+        and job.memory.running is not None
+        and job.memory.parked > job.memory.running
+    ):
+        yield Problem((*path, "memory", "parked"), "is more than running")
+
+
+def _after(name: str, job: JobConfig, names: Mapping[str, Collection[str]]) -> Iterator[Problem]:
+    jobs, services = names.get("job", ()), names.get("service", ())
+    for key in ("after", "after_ok"):
+        for other in getattr(job, key):
+            if other == name:
+                yield Problem(("job", name, key), "a job cannot wait for itself")
+            elif other not in jobs and other in services:
+                yield Problem(("job", name, key), f'"{other}" is a service, which never ends: name a job')
+            elif other not in jobs:
+                yield Problem(("job", name, key), f'no job "{other}"{did_you_mean(other, jobs)}')
+
+
+def _cycles(config: Config) -> Iterator[Problem]:
+    """Each ring of jobs that wait for each other, told once, at its first job in the file."""
+    waits = {name: [*job.after, *job.after_ok] for name, job in config.job.items()}
+    told: set[str] = set()
+    for start in waits:
+        ring = None if start in told else _ring(start, waits)
+        if ring:
+            told.update(ring)
+            key = "after" if ring[1] in config.job[start].after else "after_ok"
+            yield Problem(("job", start, key), f"these wait for each other: {' -> '.join(ring)}")
+
+
+def _ring(start: str, waits: Mapping[str, list[str]]) -> list[str] | None:
+    """The way from `start` back to itself, None if there is none; one step (itself) is told elsewhere."""
+    came: dict[str, str] = {}
+    line = [start]
+    for name in line:
+        for other in waits.get(name, ()):
+            if other == start and name != start:
+                back = [start]
+                while name != start:
+                    back.append(name)
+                    name = came[name]
+                return [*back, start][::-1]
+            if other in waits and other not in came and other != start:
+                came[other] = name
+                line.append(other)
+    return None

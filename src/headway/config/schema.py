@@ -1,0 +1,260 @@
+"""The config's tables. docs/reference/config.md is made from these classes: a description here is read by people."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headway.config.fields import (
+    Argv,
+    Bytes,
+    DeviceWords,
+    LoopbackHost,
+    Name,
+    PathText,
+    Port,
+    Priority,
+    Route,
+    Seconds,
+    Upstream,
+    Words,
+)
+from headway.core.model import GIB, Mode, Placement
+
+
+class Table(BaseModel):
+    """One table of the file: unknown keys are errors, values keep their type, nothing is changed afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class ByClass(Table):
+    """One duration per class of requests; a class that is left out keeps its default."""
+
+    attended: Seconds
+    background: Seconds
+
+
+class SwitchAfter(ByClass):
+    attended: Seconds = 30.0
+    """For requests that somebody waits for."""
+    background: Seconds = 600.0
+    """For requests of class background."""
+
+
+class MaxWait(ByClass):
+    attended: Seconds = 90.0
+    """For requests that somebody waits for."""
+    background: Seconds = 3600.0
+    """For requests of class background."""
+
+
+class ServiceMemory(Table):
+    """Bytes on each of its devices. A form without a size is unknown until it was measured."""
+
+    awake: Bytes | None = None
+    """While it answers requests. Unknown: it gets its devices alone."""
+    asleep: Bytes | None = None
+    """What is left while it sleeps (llamacpp only)."""
+
+
+class JobMemory(Table):
+    """Bytes on each of its devices. A form without a size is unknown until it was measured."""
+
+    running: Bytes | None = None
+    """While it runs. Unknown: it gets its devices alone."""
+    parked: Bytes | None = None
+    """What is left after its park command (command only)."""
+
+
+class HeadwaySettings(Table):
+    """The rules that hold for all services and jobs."""
+
+    max_active_jobs: int | None = Field(default=None, ge=0, le=10_000)
+    """Jobs that may run at the same time; 0 closes the queue. Left out: one per device."""
+    min_residency: Seconds = 10.0
+    """How long an awake service keeps its memory before another may take it; each service may set its own."""
+    switch_after: SwitchAfter = SwitchAfter()
+    """How long requests wait for a busy service before it has to make room."""
+    background_max_wait: Seconds = 900.0
+    """Background requests never push a running job aside before they have waited this long."""
+    gap_factor: float = Field(default=1.0, ge=0, le=1000)
+    """A model is put aside for a job once it was quiet this many times the length of one swap."""
+    gap_min: Seconds = 2.0
+    """But never before it was quiet for this long."""
+    swap_prior: Seconds = 5.0
+    """Length of one swap, until it was measured."""
+    reserve: Bytes = 2 * GIB
+    """Device memory kept free, at most; a holder that is alone on a device may use it all."""
+    reserve_share: float = Field(default=0.05, ge=0, lt=1)
+    """The same as a share of the device; the smaller of the two counts."""
+    reserve_after: Seconds = 1800.0
+    """A job at the head of the queue that has waited this long is not passed by smaller ones any more."""
+    push_back: Seconds = 60.0
+    """A job that was pushed aside may not push others for this long."""
+    demand_grace: Seconds = 5.0
+    """After a start of the daemon: how long to wait for the gate to say who waits, before jobs start."""
+    reading_max_age: Seconds = 8.0
+    """A reading of a device older than this says nothing, and nothing new starts."""
+    free_limit: Seconds = 30.0
+    """How long memory may take to become free after a hard stop, before waiting requests are refused."""
+    backoff_min: Seconds = 15.0
+    """Pause after the first failed start; it doubles with each further one."""
+    backoff_max: Seconds = 300.0
+    """The longest such pause."""
+    host_floor: Bytes = 0
+    """Main memory that must stay free for anything to be started or parked."""
+    look_ahead: int = Field(default=64, ge=1, le=10_000)
+    """Queued jobs looked at in each pass."""
+
+
+class GateConfig(Table):
+    """Where clients reach the models: one front door for all services."""
+
+    host: LoopbackHost = "127.0.0.1"
+    """Address to listen on; only this machine for now."""
+    port: Port = 8491
+    """Port of the front door; 0: any free one."""
+
+
+class ApiConfig(Table):
+    """Where the API and the page listen."""
+
+    host: LoopbackHost = "127.0.0.1"
+    """Address to listen on; only this machine for now."""
+    port: Port = 8490
+    """Port; 0: any free one."""
+
+
+class AlertsConfig(Table):
+    """Who is told when something needs a person."""
+
+    command: Argv | None = None
+    """Run once per alert: facts in HEADWAY_* variables, and as JSON on its standard input."""
+
+
+class DeviceConfig(Table):
+    """One device. Without any [device.NAME], all GPUs that NVML shows are used under the names gpu0, gpu1, ..."""
+
+    meter: Literal["nvml", "simulated", "declared"]
+    """nvml reads the card. simulated reads files that programs write. declared never reads: it adds up sizes."""
+    total: Bytes | None = Field(default=None, gt=0)
+    """Its memory; needed for simulated and declared, read from the card for nvml."""
+    reports: PathText | None = None
+    """simulated: the directory in which programs report what they use, one file per process."""
+    uuid: str | None = Field(default=None, min_length=1)
+    """nvml: the card with this UUID."""
+    index: int | None = Field(default=None, ge=0, le=1023)
+    """nvml: the card with this index. A device called gpuN needs neither."""
+
+
+class Holder(Table):
+    """What services and jobs have in common."""
+
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables added to its environment."""
+    cwd: PathText = Field(default=".", validate_default=True)
+    """Directory it starts in. A relative path starts at the directory of the config file."""
+    gpus: int | None = Field(default=None, ge=0, le=64)
+    """Devices it needs; 0: none. Left out: as many as `devices` names, else 1."""
+    devices: DeviceWords = ()
+    """Use exactly these: names, indexes or UUIDs. Left out: any that fit."""
+    stop_grace: Seconds = 10.0
+    """How long it may take to end after SIGTERM before it is killed."""
+
+
+class ServiceConfig(Holder):
+    """A model server behind the gate."""
+
+    driver: Literal["process", "llamacpp"]
+    """process starts and stops any server. llamacpp does the same and reads llama.cpp's own state too."""
+    start: Argv
+    """Command that starts the server, in the foreground. `{port}` becomes a free port."""
+    upstream: Upstream | None = None
+    """Where it then answers. Left out: `http://127.0.0.1:{port}`."""
+    models: Words | None = None
+    """Model names it answers for at the front door. Left out: its own name."""
+    model: str | None = Field(default=None, min_length=1)
+    """Name put in place of the client's before a request is passed on. Left out: passed on unchanged."""
+    port: Port | None = None
+    """A port of its own at the gate, for clients that send no model name; 0: any free one."""
+    memory: ServiceMemory = ServiceMemory()
+    """What it takes on each of its devices."""
+    health: Route = "/health"
+    """Path that answers 200 once it is ready."""
+    max_active: int | None = Field(default=None, ge=1, le=100_000)
+    """Requests passed on at the same time. Left out: no limit."""
+    queue_max: int = Field(default=512, ge=0, le=100_000)
+    """Requests that may wait; more are answered 429."""
+    max_wait: MaxWait = MaxWait()
+    """How long a request waits while others hold the memory; its own start does not count."""
+    min_residency: Seconds | None = None
+    """How long it keeps its memory once awake. Left out: as in [headway]."""
+    wake_limit: Seconds = Field(default=300.0, gt=0)
+    """The longest that a start may take."""
+    on_cancel: Literal["cancel", "drain"] = "cancel"
+    """When a client leaves: end the call, or read its answer to the end."""
+    idle_ttl: Seconds | None = None
+    """Put aside after this long without requests, even if nobody needs the memory. Left out: never."""
+    pinned: bool = False
+    """Comes back whenever nobody who waits can use its memory."""
+    key_file: PathText | None = None
+    """File with the key that the server expects; the gate adds it to what it passes on."""
+
+
+class JobConfig(Holder):
+    """A recipe for a job, and one entry in the queue made from it when it is first seen."""
+
+    driver: Literal["restart", "command"]
+    """restart stops it and starts it anew. command lets it live, and frees its memory by park and resume."""
+    start: Argv
+    """Command that does the work, in the foreground."""
+    park: Argv | None = None
+    """command: makes it give back its memory; exit 0 once that is done."""
+    resume: Argv | None = None
+    """command: makes it go on; exit 0 once that is done."""
+    saved: Argv | None = None
+    """Prints the point that it would restart from."""
+    progress: Argv | None = None
+    """Prints how far it is: a number, a percentage, or JSON such as {"done": 3, "total": 10}."""
+    resumable: bool = False
+    """It goes on from where it was when started again, without a `saved` command."""
+    memory: JobMemory = JobMemory()
+    """What it takes on each of its devices."""
+    placement: Placement = "gap"
+    """gap: only while no model is awake beside it. share: beside one. yield: beside one, frozen while it
+    answers. window: only in windows."""
+    priority: Priority = 50
+    """0 to 100, or background (20), normal (50), high (80); higher goes first."""
+    after: Words = ()
+    """Jobs that must have ended before."""
+    after_ok: Words = ()
+    """Jobs that must have ended well before."""
+    hold: bool = False
+    """Its first entry waits for `headway release`."""
+    retries: int = Field(default=0, ge=0, le=1000)
+    """Further attempts after a failure."""
+    min_residency: Seconds = 60.0
+    """How long it runs before another job may push it aside; requests may at once."""
+    goal: str | None = None
+    """What it is for, in your words."""
+    tags: Words = ()
+    """Words to find it by."""
+
+
+class Config(Table):
+    """The whole config."""
+
+    mode: Mode = "shadow"
+    """shadow only watches and says what it would do. live does it."""
+    headway: HeadwaySettings = HeadwaySettings()
+    gate: GateConfig = GateConfig()
+    api: ApiConfig = ApiConfig()
+    alerts: AlertsConfig = AlertsConfig()
+    device: dict[Name, DeviceConfig] = Field(default_factory=dict)
+    service: dict[Name, ServiceConfig] = Field(default_factory=dict)
+    job: dict[Name, JobConfig] = Field(default_factory=dict)
+
+
+NAMED = ("device", "service", "job")  # tables that have names: [service.NAME]

@@ -1,0 +1,106 @@
+"""What the world tells the loop. Each is a plain record; fold alone says what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headway.core.model import Confidence, DeviceId, Exit, FormName, HolderId, Waiting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRead:
+    """One device as the meter read it, already attributed: bytes of ours by holder."""
+
+    device: DeviceId
+    name: str
+    index: int
+    at_s: float  # when the reading began
+    total_bytes: int | None
+    used_bytes: int | None
+    free_bytes: int | None
+    seen: Mapping[HolderId, int]  # of our holders
+    confidence: Confidence = "measured"
+    pool: Literal["own", "unified"] = "own"
+    trouble: str | None = None
+    per_process: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeterSilent:
+    """The meter gave nothing for too long; `trouble` says what is known of why. None: it speaks again."""
+
+    trouble: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSeen:
+    """A run as its shim's files and lock show it."""
+
+    holder: HolderId
+    run_id: str
+    lock_held: bool
+    pid: int | None = None
+    start_ticks: int | None = None
+    boot_id: str | None = None
+    exit: Exit | None = None
+    gone: bool = False
+    port: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What a driver's probe answered. `form` None: it has no probe, or it could not tell."""
+
+    holder: HolderId
+    at_s: float  # when the probe began: one older than the last move says nothing
+    form: FormName | None
+    ready: bool = False
+    engine_active: int | None = None
+    upstream: str | None = None
+    down: bool = False  # nothing listens there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoveAnswered:
+    """A driver's answer. Not proof of anything: memory is measured after it."""
+
+    holder: HolderId
+    to: FormName
+    run_id: str | None = None
+    error: str | None = None  # code
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    upstream: str | None = None
+    refused: bool = False  # it was never begun (memory changed in the meantime, or the store is silent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateState:
+    """Where all gates of the roster stand for one service, merged by links.py."""
+
+    service: HolderId
+    rev: int
+    closed: bool
+    pinning: int
+    active: int | None  # None: a gate on the roster has not spoken
+    demand: Mapping[str, Waiting] = field(default_factory=dict)
+    last_end_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobTold:
+    """What a job's `saved` and `progress` said."""
+
+    job: HolderId
+    saved_point: str | None = None
+    saved_age_s: float | None = None
+    progress: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreState:
+    ok: bool
+
+
+Fact = DeviceRead | MeterSilent | RunSeen | Observed | MoveAnswered | GateState | JobTold | StoreState

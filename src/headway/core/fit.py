@@ -1,0 +1,298 @@
+"""Who fits where. The plan counts every holder in the form it is going to; a step counts the form it is in.
+
+behaviour: a claim fits when need <= total - taken - reserve and (need - own) <= measured free - reserve.
+This file is the one place that says what "free" means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+from headway.core.lifecycle import aside_form, gap_placed, gated
+from headway.core.model import (
+    TOLERANCE_BYTES,
+    Device,
+    DeviceId,
+    FormName,
+    Holder,
+    Pending,
+    Snapshot,
+    Spec,
+    Verdict,
+    Want,
+)
+
+Devices = tuple[DeviceId, ...]
+
+
+def need(holder: Holder, form: FormName | None) -> int | None:
+    """Bytes on each device in that form. Unknown at the top means the device alone; a residue not known is 0."""
+    bytes_ = holder.need_bytes(form)
+    return bytes_ if bytes_ is not None or form == holder.top else 0
+
+
+def reserve_bytes(device: Device, alone: bool, s: Snapshot) -> int:
+    """What stays unused on a device: nothing for a holder that has it alone."""
+    if alone or device.total_bytes is None:
+        return 0
+    return min(s.policy.reserve_max_bytes, int(device.total_bytes * s.policy.reserve_share))
+
+
+class Plan:
+    """The target of one pass: who is in which form where. Grows strongest first; never looks at time."""
+
+    def __init__(self, s: Snapshot) -> None:
+        self.s = s
+        self.placed: dict[str, tuple[FormName, Devices]] = {}
+        self.causes: dict[str, str] = {}  # holder put aside -> holder id or code it is for
+        self.reserved: dict[DeviceId, str] = {}
+        self.order: dict[str, int] = {}  # the rank at which each was settled
+        self.standing: dict[str, Holder] = {hid: s.holders[hid] for hid in s.present}
+
+    def form_of(self, holder: Holder) -> tuple[FormName, Devices]:
+        """Where the plan has this holder: placed, else where it stands or is already moving to."""
+        if holder.id in self.placed:
+            return self.placed[holder.id]
+        moving = self.s.pending.get(holder.id)
+        return (moving.to if moving else holder.form or holder.top), holder.devices
+
+    def bytes_on(self, holder: Holder, device: DeviceId, form: FormName) -> int | None:
+        """Bytes counted for a holder in a form; measured bytes count while it stays in its present form."""
+        known = need(holder, form)
+        if known is None:
+            return None
+        stays = form == holder.form and holder.id not in self.s.pending
+        return max(known, holder.seen_bytes.get(device, 0)) if stays else known
+
+    def others(self, want: Want, device: DeviceId, gone: Iterable[Holder]) -> list[tuple[Holder, FormName]]:
+        """Everybody else on a device in the plan, victims in the form they would step aside to."""
+        leaving = {victim.id for victim in gone}
+        found = []
+        for hid in {*self.placed, *self.standing}:
+            if hid == want.holder.id:
+                continue
+            holder = self.s.holders[hid]
+            form, devices = self.form_of(holder)
+            if device not in devices:
+                continue
+            found.append((holder, (aside_form(holder, form) or form) if hid in leaving else form))
+        return sorted(found, key=lambda pair: pair[0].id)
+
+    def short_on(self, devices: Devices, want: Want, gone: Iterable[Holder] = ()) -> dict[DeviceId, Verdict]:
+        """The devices on which the want does not fit beside the others, each with the reason."""
+        gone = tuple(gone)
+        return {d: no for d in devices if (no := self._short(d, want, gone))}
+
+    def _short(self, device_id: DeviceId, want: Want, gone: Sequence[Holder]) -> Verdict | None:
+        device = self.s.devices[device_id]
+        others = self.others(want, device_id, gone)
+        for other, form in others:
+            if (no := excludes(want.holder, other, form)) and form != other.bottom:
+                return no
+        wanted = need(want.holder, want.form)
+        if device.total_bytes is None:
+            return Verdict(code="unmeasured", facts={"device": device.name, "trouble": device.trouble})
+        if wanted is None:  # unknown need: alone, and the exclusions above were passed
+            return None
+        taken = device.foreign_bytes + sum(self.bytes_on(h, device_id, form) or 0 for h, form in others)
+        alone = all(form != other.top for other, form in others)
+        usable = device.total_bytes - taken - reserve_bytes(device, alone, self.s)
+        if wanted <= usable:
+            return None
+        by = max(others, key=lambda pair: self.bytes_on(pair[0], device_id, pair[1]) or 0, default=None)
+        facts = {
+            "device": device.name,
+            "need_bytes": wanted,
+            "usable_bytes": max(0, usable),
+            "total_bytes": device.total_bytes,
+            "foreign_bytes": device.foreign_bytes,
+            "holder": by[0].id if by else None,
+        }
+        return Verdict(code="memory", facts=facts)
+
+    def weaker(self, want: Want, devices: Devices) -> list[Holder]:
+        """Holders that stand on those devices and were not settled: all of them rank lower than `want`."""
+        return [
+            holder
+            for hid, holder in self.standing.items()
+            if hid not in self.placed and hid != want.holder.id and set(holder.devices) & set(devices)
+        ]
+
+    def keep(self, want: Want, devices: Devices) -> None:
+        self.placed[want.holder.id] = (want.form, devices)
+
+    def aside(self, holder: Holder, form: FormName, cause: str) -> None:
+        self.placed[holder.id] = (form, holder.devices)
+        self.causes[holder.id] = cause
+
+
+def excludes(holder: Holder, other: Holder, form: FormName) -> Verdict | None:
+    """May these two not be on one device whatever its memory? `form` is where the other one is going."""
+    if form != other.top:
+        return None
+    pair = (holder, other)
+    if any(gap_placed(a) and gated(b) for a, b in (pair, pair[::-1])):
+        return Verdict(
+            code="beside_model", facts={"service": other.id if gated(other) else holder.id, "job": holder.id}
+        )
+    for one in pair:
+        if need(one, one.top) is None:
+            return Verdict(code="needs_alone", facts={"holder": other.id, "unknown": one.id})
+    return None
+
+
+def resolve(spec: Spec, s: Snapshot) -> tuple[DeviceId, ...] | None:
+    """Ids of the devices a spec names by name, uuid or index; None while one of them was never seen."""
+    found = []
+    for word in spec.pinned_devices:
+        match = [
+            d.id for d in s.devices.values() if word in (d.id, d.name, d.id.split("/", 1)[-1], str(d.index))
+        ]
+        if not match:
+            return None
+        found.append(match[0])
+    return tuple(found)
+
+
+def placements(want: Want, plan: Plan) -> list[Devices]:
+    """Sets of devices it may be put on, tightest fit first. A holder with bytes on a device stays there."""
+    holder, s = want.holder, plan.s
+    if holder.devices and (holder.form not in (None, holder.bottom) or holder.id in s.pending):
+        return [holder.devices]
+    if holder.spec.pinned_devices:
+        pinned = resolve(holder.spec, s)
+        if pinned is None:
+            return []
+        if len(pinned) <= holder.spec.count:
+            return [pinned]
+        return list(combinations(pinned, holder.spec.count))
+    left = {d.id: (_left_over(d, want, plan), d.index, d.id) for d in s.devices.values()}
+    order = sorted(left, key=lambda d: left[d])
+    return list(combinations(order, holder.spec.count))
+
+
+def _left_over(device: Device, want: Want, plan: Plan) -> int:
+    taken = device.foreign_bytes
+    for other, form in plan.others(want, device.id, ()):
+        taken += plan.bytes_on(other, device.id, form) or (device.total_bytes or 0)
+    left = (device.total_bytes or 0) - taken - (need(want.holder, want.form) or 0)
+    return left if left >= 0 else (1 << 60) - left  # where it fits first, then the least short
+
+
+def possible(want: Want, s: Snapshot) -> bool:
+    """Could it ever fit, with every holder of ours gone? One that cannot reserves nothing and blocks nobody."""
+    wanted = need(want.holder, want.form)
+    pinned = resolve(want.holder.spec, s)
+    if pinned is None:
+        return False
+    devices = [s.devices[d] for d in pinned] if pinned else list(s.devices.values())
+    roomy = [
+        d for d in devices if d.total_bytes is not None and (wanted or 0) <= d.total_bytes - d.foreign_bytes
+    ]
+    return len(roomy) >= want.holder.spec.count
+
+
+def unmeasured(device: Device, s: Snapshot) -> Verdict | None:
+    """Is there a reading of this device that may be trusted at all?"""
+    facts = {"device": device.name, "trouble": device.trouble}
+    if device.confidence == "declared":
+        return None
+    if s.meter_trouble:
+        return Verdict(code="meter_silent", facts={**facts, "trouble": s.meter_trouble})
+    if device.trouble:
+        return Verdict(code="device_trouble", facts=facts)
+    if device.read_at_s is None or device.free_bytes is None or device.total_bytes is None:
+        return Verdict(code="unmeasured", facts=facts)
+    if s.now_s - device.read_at_s > s.policy.reading_max_age_s:
+        return Verdict(code="reading_stale", facts={**facts, "age_s": s.now_s - device.read_at_s})
+    return None
+
+
+def measured(holder: Holder, form: FormName, devices: Devices, s: Snapshot) -> Verdict | None:
+    """May this taking step happen now? Everybody counted in the form he is in, on a reading newer than any change."""
+    for device_id in devices:
+        device = s.devices[device_id]
+        if no := unmeasured(device, s):
+            return no
+        if device.confidence != "declared" and (device.read_at_s or 0.0) <= device.last_change_s:
+            return Verdict(code="reading_too_old", facts={"device": device.name})
+        if no := _fits_now(holder, form, device, s):
+            return no
+    return None
+
+
+def _fits_now(holder: Holder, form: FormName, device: Device, s: Snapshot) -> Verdict | None:
+    wanted = need(holder, form)
+    taken, alone, biggest = device.foreign_bytes, True, (0, "")
+    for hid in s.present:
+        other = s.holders[hid]
+        if hid == holder.id or device.id not in other.devices:
+            continue
+        bytes_, at_top = _present_bytes(other, device, s.pending.get(hid))
+        taken += bytes_
+        alone = alone and not at_top
+        biggest = max(biggest, (bytes_, hid))
+        if at_top and (wanted is None or need(other, other.top) is None):
+            return Verdict(code="needs_alone", facts={"holder": hid, "unknown": holder.id})
+    if wanted is None or device.total_bytes is None:
+        return None
+    reserve = reserve_bytes(device, alone, s)
+    own = holder.seen_bytes.get(device.id, 0) if holder.run and holder.run.alive else 0
+    usable = device.total_bytes - taken - reserve
+    free = None if device.confidence == "declared" else device.free_bytes
+    if wanted <= usable and (free is None or wanted - own <= free - reserve):
+        return None
+    facts = {
+        "device": device.name,
+        "need_bytes": wanted,
+        "usable_bytes": max(0, usable),
+        "free_bytes": free,
+        "foreign_bytes": device.foreign_bytes,
+        "holder": biggest[1] or None,
+        "holder_bytes": biggest[0],
+    }
+    return Verdict(code="memory_now", facts=facts)
+
+
+def _present_bytes(other: Holder, device: Device, pending: Pending | None) -> tuple[int, bool]:
+    """(bytes, is it at its top): under a freeing move the form it leaves counts, under a taking one where it goes."""
+    seen = other.seen_bytes.get(device.id, 0)
+    form = other.form or other.top
+    if pending is not None:
+        form = (pending.source or other.top) if pending.frees else pending.to
+    return max(need(other, form) or 0, seen), form == other.top
+
+
+def released(pending: Pending, holder: Holder, s: Snapshot) -> dict[str, int] | None:
+    """What is still held on each device beyond the residue of the form it went to; {} = verified; None = unread."""
+    expected = need(holder, pending.to) or 0
+    over: dict[str, int] = {}
+    for device_id in pending.devices:
+        device = s.devices.get(device_id)
+        if device is None:
+            continue
+        if device.confidence == "declared":
+            continue
+        if (
+            device.trouble
+            or device.used_bytes is None
+            or (device.read_at_s or 0.0) <= (pending.answered_s or 0.0)
+        ):
+            return None
+        held = _held(pending, holder, device)
+        if held > expected + TOLERANCE_BYTES:
+            over[device_id] = held
+    return over
+
+
+def _held(pending: Pending, holder: Holder, device: Device) -> int:
+    if device.per_process:
+        return holder.seen_bytes.get(device.id, 0)
+    if holder.run is None or not holder.run.alive:
+        return 0  # no process of it lives, and what the device still shows counts as foreign
+    before = pending.used_before.get(device.id)
+    claimed = need(holder, pending.source) or 0
+    if before is None or device.used_bytes is None:
+        return claimed
+    return max(0, claimed - max(0, before - device.used_bytes))

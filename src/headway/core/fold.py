@@ -1,0 +1,380 @@
+"""Facts into records. What the world says, and nothing of what should be done about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headway.core import ends, fit
+from headway.core.draft import Draft
+from headway.core.facts import (
+    DeviceRead,
+    Fact,
+    GateState,
+    JobTold,
+    MeterSilent,
+    MoveAnswered,
+    Observed,
+    RunSeen,
+    StoreState,
+)
+from headway.core.model import (
+    TOLERANCE_BYTES,
+    CloseGate,
+    Decision,
+    Device,
+    Form,
+    Gate,
+    GateWish,
+    Holder,
+    Job,
+    Move,
+    OpenGate,
+    Pending,
+    Run,
+    Service,
+)
+
+
+def fold(d: Draft, fact: Fact) -> None:
+    """Apply one fact. A fact about somebody who is not there any more changes nothing."""
+    match fact:
+        case DeviceRead():
+            _device_read(d, fact)
+        case MeterSilent():
+            d.set(meter_trouble=fact.trouble)
+            d.event("meter.silent" if fact.trouble else "meter.speaks", None, trouble=fact.trouble)
+        case RunSeen():
+            _run_seen(d, fact)
+        case Observed():
+            _observed(d, fact)
+        case MoveAnswered():
+            _answered(d, fact)
+        case GateState():
+            _gate_state(d, fact)
+        case JobTold():
+            _job_told(d, fact)
+        case StoreState():
+            d.set(store_ok=fact.ok)
+            d.event("store.speaks" if fact.ok else "store.silent", None)
+
+
+# ---------------------------------------------------------------- what was decided
+
+
+def decided(d: Draft, decision: Decision) -> None:
+    """Note what the loop is about to do, before it is done: intents, and the revision of each gate order."""
+    for action in decision.actions:
+        if isinstance(action, Move):
+            _move_asked(d, action)
+        elif isinstance(action, OpenGate | CloseGate):
+            service = d.holders[action.holder]
+            assert isinstance(service, Service)
+            wish: GateWish = "open" if isinstance(action, OpenGate) else "closed"
+            closing = d.now_s if wish == "closed" else None
+            gate = Gate(
+                wish=wish, rev=service.gate.rev + 1, closing_since_s=closing, pinning=service.gate.pinning
+            )
+            d.put(replace(service, gate=gate, drained_s=None), save=False)
+            d.event(f"gate.{wish}", service.id, rev=gate.rev)
+
+
+def _move_asked(d: Draft, move: Move) -> None:
+    holder, before = d.holders[move.holder], d.pending.get(move.holder)
+    changes: dict[str, object] = {"runs": holder.runs + 1} if move.creates else {}
+    if not move.frees:
+        changes["devices"] = move.devices
+    if move.cause in d.holders:
+        changes |= {"pushed_by": move.cause, "pushed_s": d.now_s}
+    d.put(replace(holder, **changes))  # type: ignore[arg-type]
+    used = {i: d.devices[i].used_bytes or 0 for i in move.devices if i in d.devices}
+    source = before.source if before else holder.form
+    if before and not before.frees:
+        source = before.to  # a start that is given up: what it was going to is what must be freed
+    d.move(
+        Pending(
+            holder=move.holder,
+            source=source,
+            to=move.form,
+            devices=move.devices,
+            exclusive=move.exclusive,
+            frees=move.frees,
+            started_s=before.started_s if before and before.frees else d.now_s,
+            limit_at_s=d.now_s + move.limit_s,
+            rung=move.rung,
+            creates=move.creates,
+            run_id=move.run_id,
+            kill=move.kill,
+            used_before=before.used_before if before and before.frees else used,
+        )
+    )
+    d.event("move.asked", move.holder, form=move.form, cause=move.cause, rung=move.rung, run=move.run_id)
+
+
+# ---------------------------------------------------------------- devices
+
+
+def _device_read(d: Draft, fact: DeviceRead) -> None:
+    before = d.devices.get(fact.device)
+    if before is not None and before.read_at_s is not None and fact.at_s < before.read_at_s:
+        return  # an older reading never overwrites a newer one
+    known = fact.used_bytes is not None and fact.trouble is None
+    d.devices[fact.device] = Device(
+        id=fact.device,
+        name=fact.name,
+        index=fact.index,
+        total_bytes=fact.total_bytes,
+        free_bytes=fact.free_bytes if known else None,
+        used_bytes=fact.used_bytes if known else None,
+        foreign_bytes=_foreign(d, fact, before),
+        read_at_s=fact.at_s if known else (before.read_at_s if before else None),
+        last_change_s=before.last_change_s if before else 0.0,
+        confidence=fact.confidence,
+        pool=fact.pool,
+        trouble=fact.trouble,
+        per_process=fact.per_process,
+        ever_read=known or bool(before and before.ever_read),
+    )
+    if before is None or before.trouble != fact.trouble:
+        d.event(
+            "device.seen" if fact.trouble is None else "device.trouble",
+            None,
+            device=fact.name,
+            trouble=fact.trouble,
+        )
+    if known:
+        for hid in d.present | set(fact.seen):
+            if hid in d.holders:
+                _attribute(d, d.holders[hid], fact)
+        for pending in list(d.pending.values()):
+            if fact.device in pending.devices:
+                _verify(d, pending)
+
+
+def _foreign(d: Draft, fact: DeviceRead, before: Device | None) -> int:
+    if fact.used_bytes is None:
+        return before.foreign_bytes if before else 0
+    if fact.per_process:
+        return max(0, fact.used_bytes - sum(fact.seen.values()))
+    ours = 0
+    for hid in d.present:
+        holder = d.holders[hid]
+        if fact.device in holder.devices:
+            ours += fit.need(holder, holder.form or holder.top) or 0
+    return max(0, fact.used_bytes - ours)
+
+
+def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
+    seen = {**holder.seen_bytes, fact.device: fact.seen.get(holder.id, 0)}
+    seen = {device: bytes_ for device, bytes_ in seen.items() if bytes_}
+    if seen == holder.seen_bytes:
+        return
+    peak, moving = fact.seen.get(holder.id, 0), holder.id in d.pending
+    forms, grown = holder.forms, False
+    form = holder.form_named(holder.form)
+    if form is not None and not moving and holder.form != holder.bottom and peak > (form.learned_bytes or 0):
+        grown = peak > (form.learned_bytes or 0) + TOLERANCE_BYTES
+        forms = tuple(replace(f, learned_bytes=peak) if f.name == form.name else f for f in forms)
+        _overrun(d, holder, form, peak)
+    d.put(replace(holder, seen_bytes=seen, forms=forms), save=grown)
+
+
+def _overrun(d: Draft, holder: Holder, form: Form, peak: int) -> None:
+    declared = form.declared_bytes
+    if declared and (form.learned_bytes or 0) <= declared * 1.05 < peak:
+        d.event("holder.overrun", holder.id, form=form.name, declared_bytes=declared, seen_bytes=peak)
+
+
+def _verify(d: Draft, pending: Pending) -> None:
+    """A release is over when a reading newer than the driver's answer shows that the bytes are gone."""
+    if not pending.frees or pending.step != "answered":
+        return
+    holder = d.holders[pending.holder]
+    over = fit.released(pending, holder, d.view())
+    if over is None:
+        return
+    if over:
+        late = d.now_s >= pending.limit_at_s and not pending.shortfall_told
+        if late:
+            d.move(replace(pending, shortfall_told=True))
+            pid = holder.run.pid if holder.run else None
+            d.event("memory.not_released", holder.id, held=dict(over), form=pending.to, pid=pid)
+        return
+    took_s = d.now_s - pending.started_s
+    d.end_move(holder.id)
+    d.touch(pending.devices, pending.answered_s)
+    forms = _timed(holder, pending.to, enter_s=took_s)
+    d.event(
+        "release.verified",
+        holder.id,
+        form=pending.to,
+        source=pending.source,
+        took_s=took_s,
+        rung=pending.rung,
+    )
+    d.put(replace(holder, form=pending.to, since_s=d.now_s, forms=forms, failures=0))
+    ends.stepped_aside(d, d.holders[holder.id], pending)
+
+
+def _timed(
+    holder: Holder, name: str, enter_s: float | None = None, leave_s: float | None = None
+) -> tuple[Form, ...]:
+    """Forms with a measured time in one of them."""
+    new = {"enter_s": enter_s} if enter_s is not None else {"leave_s": leave_s}
+    return tuple(replace(f, **new) if f.name == name else f for f in holder.forms)
+
+
+# ---------------------------------------------------------------- runs
+
+
+def _run_seen(d: Draft, fact: RunSeen) -> None:
+    holder, pending = d.holders.get(fact.holder), d.pending.get(fact.holder)
+    if holder is None:
+        return
+    ours = holder.run is not None and holder.run.id == fact.run_id
+    coming = pending is not None and pending.run_id == fact.run_id
+    if not (ours or coming):
+        return
+    before = holder.run if ours else None
+    run = Run(
+        id=fact.run_id,
+        lock_held=fact.lock_held,
+        pid=fact.pid,
+        start_ticks=fact.start_ticks,
+        boot_id=fact.boot_id,
+        exit=fact.exit,
+        gone=fact.gone,
+        port=fact.port,
+        seen_s=d.now_s,
+    )
+    d.put(replace(holder, run=run))
+    if run.exit and not (before and before.exit):
+        d.event("run.exit", holder.id, run=run.id, exit_code=run.exit.code)
+    if not run.alive and (before is None or before.alive):
+        d.touch(holder.devices)
+        ends.run_ended(d, d.holders[holder.id])
+
+
+# ---------------------------------------------------------------- drivers
+
+
+def _observed(d: Draft, fact: Observed) -> None:
+    service = d.holders.get(fact.holder)
+    if not isinstance(service, Service):
+        return
+    service = replace(
+        service,
+        engine_active=fact.engine_active,
+        engine_read_s=fact.at_s if fact.engine_active is not None else service.engine_read_s,
+    )
+    d.put(service, save=False)
+    if service.id in d.pending or fact.at_s < service.since_s:
+        return  # a probe older than the last move, or beside one, says nothing of the form
+    form = fact.form
+    if fact.down and not (service.run and service.run.alive):
+        form = service.bottom
+    if form is None:
+        return
+    if form != service.form:
+        d.event("service.observed", service.id, form=form, before=service.form)
+        known = service.form is not None
+        since_s = d.now_s if known else service.since_s
+        d.touch(service.devices)
+        service = replace(service, form=form, since_s=since_s)
+    up = form == service.top
+    devices = service.devices or (fit.resolve(service.spec, d.view()) or () if up else ())
+    d.put(
+        replace(service, ready=up and fact.ready, upstream=fact.upstream or service.upstream, devices=devices)
+    )
+
+
+def _answered(d: Draft, fact: MoveAnswered) -> None:
+    holder, pending = d.holders.get(fact.holder), d.pending.get(fact.holder)
+    if holder is None or pending is None or pending.to != fact.to or pending.step != "asked":
+        return
+    if fact.run_id is not None and fact.run_id != pending.run_id:
+        return
+    if fact.refused:
+        d.end_move(holder.id)
+        d.event("move.refused", holder.id, form=fact.to, reason=fact.error, **fact.facts)
+        if holder.form == holder.bottom and not pending.frees:
+            d.put(replace(holder, devices=()))
+        return
+    if fact.error is not None:
+        d.event("move.failed", holder.id, form=fact.to, reason=fact.error, **fact.facts)
+        if pending.frees:  # the ladder goes on at once
+            d.move(replace(pending, limit_at_s=d.now_s))
+        else:
+            ends.not_taken(d, holder, pending, fact)
+        return
+    if pending.frees:
+        d.move(replace(pending, step="answered", answered_s=d.now_s))
+        d.event("move.answered", holder.id, form=fact.to, took_s=d.now_s - pending.started_s)
+        _verify(d, d.pending[holder.id])
+        return
+    _taken(d, holder, pending, fact)
+
+
+def _taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) -> None:
+    took_s = d.now_s - pending.started_s
+    d.end_move(holder.id)
+    d.touch(pending.devices)
+    d.event("move.done", holder.id, form=pending.to, source=pending.source, took_s=took_s)
+    forms = _timed(holder, pending.source, leave_s=took_s) if pending.source else holder.forms
+    done: Holder = replace(
+        holder, form=pending.to, since_s=d.now_s, forms=forms, failures=0, retry_at_s=None, note=None
+    )
+    if isinstance(done, Service):
+        done = replace(done, ready=True, upstream=fact.upstream or done.upstream, engine_active=None)
+    if isinstance(done, Job):
+        done = replace(done, started_s=done.started_s if done.started_s is not None else d.now_s)
+    d.put(done)
+
+
+# ---------------------------------------------------------------- the gate, and what jobs say
+
+
+def _gate_state(d: Draft, fact: GateState) -> None:
+    service = d.holders.get(fact.service)
+    if not isinstance(service, Service) or fact.rev != service.gate.rev:
+        return
+    gate = replace(service.gate, closed=fact.closed, pinning=fact.pinning)
+    active, before = fact.active, service.active
+    active_since_s, idle_since_s = service.active_since_s, service.idle_since_s
+    if active and not before:
+        active_since_s = d.now_s
+    if not active:
+        active_since_s = None
+        idle_since_s = d.now_s if before else idle_since_s
+    drained_s = (service.drained_s or d.now_s) if gate.drained else None
+    last_end_s = max(filter(None, (service.last_end_s, fact.last_end_s)), default=None)
+    d.put(
+        replace(
+            service,
+            gate=gate,
+            active=active,
+            active_since_s=active_since_s,
+            idle_since_s=idle_since_s,
+            drained_s=drained_s,
+            last_end_s=last_end_s,
+            demand={name: w for name, w in fact.demand.items() if w.n},
+        ),
+        save=False,
+    )
+
+
+def _job_told(d: Draft, fact: JobTold) -> None:
+    job = d.holders.get(fact.job)
+    if not isinstance(job, Job):
+        return
+    new_point = fact.saved_point is not None and fact.saved_point != job.saved_point
+    if new_point:
+        d.event("job.saved", job.id, point=fact.saved_point)
+    d.put(
+        replace(
+            job,
+            saved_point=fact.saved_point if fact.saved_point is not None else job.saved_point,
+            saved_age_s=fact.saved_age_s if fact.saved_age_s is not None else job.saved_age_s,
+            progress=fact.progress if fact.progress is not None else job.progress,
+        ),
+        save=new_point,
+    )

@@ -1,0 +1,28 @@
+"""Is putting a model aside for a job worth it? For now: it has been quiet longer than one swap costs."""
+
+from __future__ import annotations
+
+from headway.core.model import Holder, Service, Snapshot, Verdict
+
+
+def swap_s(job: Holder, service: Service, s: Snapshot) -> float:
+    """Seconds that one swap costs: both step aside once and come back once. Priors where nothing was measured."""
+    measured = [
+        time_s
+        for holder in (job, service)
+        for form in holder.forms
+        for time_s in (form.enter_s, form.leave_s)
+        if time_s is not None
+    ]
+    return sum(measured) if measured else s.policy.swap_prior_s
+
+
+def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
+    """None when the service has been quiet long enough to give its memory to this job."""
+    quiet_since_s = max(service.since_s, service.last_end_s or 0.0, service.idle_since_s or 0.0)
+    needed_s = max(s.policy.gap_min_s, s.policy.gap_factor * swap_s(job, service, s))
+    quiet_s = s.now_s - quiet_since_s
+    if quiet_s >= needed_s:
+        return None
+    facts = {"service": service.id, "quiet_s": quiet_s, "needed_s": needed_s}
+    return Verdict(code="gap_too_short", facts=facts, until_s=quiet_since_s + needed_s)

@@ -1,0 +1,80 @@
+"""The tables of wish and form: which wish absorbs which, and which form a holder can go to from where it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.core.model import FormName, Holder, Job, MoveRule, Service, Wish
+
+STRENGTH: tuple[Wish, ...] = ("run", "hold", "pause", "wind_down", "stop", "kill", "cancel")
+REVIVING = ("release", "resume", "retry")  # the verbs that set a wish back to run, by name
+
+ENDS_AS: Mapping[Wish, Wish] = {"stop": "hold", "kill": "hold", "pause": "hold", "wind_down": "hold"}
+
+
+def strengthened(wish: Wish, verb: Wish) -> Wish:
+    """The wish after `verb`. A wish only grows stronger; cancel absorbs everything.
+
+    >>> strengthened("stop", "hold")
+    'stop'
+    >>> strengthened("hold", "cancel")
+    'cancel'
+    """
+    return max(wish, verb, key=STRENGTH.index)
+
+
+def rule(holder: Holder, source: FormName | None, to: FormName) -> MoveRule | None:
+    """The driver's rule for that move, None when it cannot make it. A process that is not ours is never ended."""
+    for found in holder.spec.moves:
+        if found.source == source and found.to == to:
+            ours = bool(holder.spec.argv) or not (found.creates or to == holder.bottom)
+            return found if ours else None
+    return None
+
+
+def aside_form(
+    holder: Holder, source: FormName | None = None, under: FormName | None = None
+) -> FormName | None:
+    """The highest form below the present one that its driver reaches from here and that frees memory.
+
+    Args:
+        source: the form to leave; the present one if not given.
+        under: only forms lower than this one (for escalation).
+
+    Returns:
+        None when there is no such form: it cannot be asked to step aside.
+    """
+    source = source if source is not None else holder.form
+    for form in holder.forms:
+        if under is not None and not holder.below(form.name, under):
+            continue
+        found = rule(holder, source, form.name)
+        if found is not None and found.frees:
+            return form.name
+    return None
+
+
+def towards_top(holder: Holder) -> FormName | None:
+    """The next form on the way up, or None when the driver has no way there from here."""
+    return holder.top if rule(holder, holder.form, holder.top) else None
+
+
+def is_active(holder: Holder) -> bool:
+    """Does this job count against max_active_jobs?"""
+    return isinstance(holder, Job) and holder.form in ("running", "frozen")
+
+
+def gap_placed(holder: Holder) -> bool:
+    return isinstance(holder, Job) and holder.spec.placement in ("gap", "window")
+
+
+def gated(holder: Holder) -> bool:
+    return isinstance(holder, Service) and holder.spec.gated
+
+
+def engine_idle(service: Service, since_s: float | None) -> bool:
+    """Does the engine itself read idle, on a probe that began after `since_s`? Unread is busy."""
+    if not service.spec.reads_busy:
+        return True
+    read_s = service.engine_read_s
+    return service.engine_active == 0 and read_s is not None and since_s is not None and read_s >= since_s

@@ -1,0 +1,349 @@
+"""The records everything is decided from: frozen, with units in their names, and no behaviour beyond look-ups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, Literal
+
+from headway.core.spec import (
+    BOTTOM as BOTTOM,
+    Class as Class,
+    Confidence as Confidence,
+    DeviceId as DeviceId,
+    Ended as Ended,
+    Form as Form,
+    FormName as FormName,
+    GIB as GIB,
+    GateWish as GateWish,
+    HolderId as HolderId,
+    JobSpec as JobSpec,
+    KIB as KIB,
+    Kind as Kind,
+    LADDERS as LADDERS,
+    MIB as MIB,
+    Mode as Mode,
+    MoveRule as MoveRule,
+    Placement as Placement,
+    Policy as Policy,
+    ServiceSpec as ServiceSpec,
+    Spec as Spec,
+    Step as Step,
+    TOLERANCE_BYTES as TOLERANCE_BYTES,
+    TOP as TOP,
+    Wish as Wish,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """How the leader of a run ended. `code` is negative for a signal."""
+
+    code: int
+    peak_host_bytes: int | None = None
+    at_s: float | None = None  # boottime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One process tree under a shim, as its files and its lock show it."""
+
+    id: str
+    lock_held: bool  # something of it is alive
+    pid: int | None = None  # the leader; None until `started` was written
+    start_ticks: int | None = None
+    boot_id: str | None = None
+    exit: Exit | None = None
+    gone: bool = False  # no descendant is left
+    port: int | None = None  # what `{port}` became
+    seen_s: float = 0.0
+
+    @property
+    def alive(self) -> bool:
+        return self.lock_held and not self.gone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """Requests of one class held for a service."""
+
+    n: int
+    since_s: float  # when the oldest arrived
+    priority_max: int = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What the gates of a service were told and have answered, over the whole roster."""
+
+    wish: GateWish = "closed"
+    rev: int = 0
+    closed: bool = False  # every gate on the roster is connected and closed at this rev
+    pinning: int = 0  # forwarded and not over, as last told
+    closing_since_s: float | None = None
+
+    @property
+    def drained(self) -> bool:
+        return self.wish == "closed" and self.closed and self.pinning == 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """Whatever holds, or wants to hold, a device."""
+
+    id: HolderId
+    kind: Kind
+    spec: Spec
+    wish: Wish = "run"
+    form: FormName | None = None  # observed, or the last verified move's; None = unknown
+    since_s: float = 0.0  # in this form
+    devices: tuple[DeviceId, ...] = ()
+    forms: tuple[Form, ...] = ()  # spec.forms plus what was learned
+    seen_bytes: Mapping[DeviceId, int] = field(default_factory=dict)
+    run: Run | None = None
+    runs: int = 0  # number of the last run: ids are never used twice
+    pushed_by: HolderId | None = None
+    pushed_s: float | None = None
+    failures: int = 0  # of starts or wakes, in a row
+    retry_at_s: float | None = None
+    note: str | None = None  # code of the last trouble, for people
+    note_facts: Mapping[str, Any] = field(default_factory=dict)
+    wish_by: str | None = None
+    wish_s: float | None = None
+
+    @property
+    def bottom(self) -> FormName:
+        return self.forms[-1].name if self.forms else BOTTOM[self.kind]
+
+    @property
+    def top(self) -> FormName:
+        return self.forms[0].name if self.forms else TOP[self.kind]
+
+    def form_named(self, name: FormName | None) -> Form | None:
+        return next((form for form in self.forms if form.name == name), None)
+
+    def need_bytes(self, name: FormName | None) -> int | None:
+        """Bytes on each device in that form; None when not known. The bottom form holds nothing."""
+        if name == self.bottom:
+            return 0
+        form = self.form_named(name)
+        return None if form is None else form.need_bytes
+
+    def below(self, a: FormName, b: FormName) -> bool:
+        """Is form `a` lower on the ladder than form `b`?"""
+        names = [form.name for form in self.forms]
+        return a in names and b in names and names.index(a) > names.index(b)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service(Holder):
+    """A model server."""
+
+    spec: ServiceSpec
+    kind: Kind = "service"
+    gate: Gate = field(default_factory=Gate)
+    ready: bool = False
+    demand: Mapping[str, Waiting] = field(default_factory=dict)  # by class
+    active: int | None = None  # requests in flight; None: no gate spoke yet
+    active_since_s: float | None = None
+    engine_active: int | None = None  # the engine's own count; None: unread
+    engine_read_s: float | None = None  # when that was read
+    drained_s: float | None = None  # when the last gate said closed and empty at this rev
+    last_end_s: float | None = None  # end of the last attended request
+    idle_since_s: float | None = None
+    upstream: str | None = None  # with the port of the present run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Holder):
+    """A queued or running command."""
+
+    spec: JobSpec
+    kind: Kind = "job"
+    recipe: str | None = None  # the [job.NAME] it came from
+    lane: str = "gpu"
+    key: float = 0.0  # rank: smaller is sooner
+    enqueued_s: float = 0.0
+    ended: Ended | None = None
+    ended_s: float | None = None
+    exit_code: int | None = None
+    started_s: float | None = None  # first start
+    ran_s: float = 0.0  # running time over all runs, up to the last form change
+    attempts_left: int = 0
+    saved_age_s: float | None = None
+    saved_point: str | None = None
+    progress: float | None = None  # 0..1
+    frozen_by_gate: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease(Holder):
+    """A claim on devices by a program that Headway did not start."""
+
+    kind: Kind = "lease"
+    parent: HolderId | None = None
+    fencing: int = 0
+    expires_s: float | None = None
+    preemptible: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """A move under way. There is at most one per holder."""
+
+    holder: HolderId
+    source: FormName | None
+    to: FormName
+    devices: tuple[DeviceId, ...]
+    exclusive: bool
+    frees: bool
+    started_s: float
+    limit_at_s: float
+    step: Step = "asked"
+    answered_s: float | None = None
+    rung: int = 0  # how often it was escalated
+    creates: bool = False
+    run_id: str | None = None
+    kill: bool = False  # no grace
+    shortfall_told: bool = False
+    used_before: Mapping[DeviceId, int] = field(default_factory=dict)  # device totals when it was asked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Device:
+    """One GPU as last read."""
+
+    id: DeviceId
+    name: str
+    index: int = 0
+    total_bytes: int | None = None
+    free_bytes: int | None = None  # None: unknown, never free
+    used_bytes: int | None = None
+    foreign_bytes: int = 0  # used by nobody of ours, driver overhead included
+    read_at_s: float | None = None  # when that reading began
+    last_change_s: float = 0.0  # end of the last move, or process exit, on it
+    confidence: Confidence = "measured"
+    pool: Literal["own", "unified"] = "own"
+    trouble: str | None = None  # why the last reading is no reading
+    per_process: bool = True
+    ever_read: bool = False
+
+
+class Rank(IntEnum):
+    """Classes of wants, strongest first."""
+
+    OVERDUE = 0  # a request that waited longer than switch_after for a busy neighbour
+    REQUEST = 1
+    LEASE = 2
+    JOB = 3
+    BACKGROUND = 4
+    HOME = 5  # an idle service that may stay where it is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Want:
+    """One holder that wants a form, for the length of one pass."""
+
+    holder: Holder
+    form: FormName
+    rank: tuple[int, float, str]
+    attended: bool = False
+    waited_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Why something is, or is not, so. `code` is stable; view.py makes the sentence from `facts`."""
+
+    code: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    until_s: float | None = None  # when time alone may change it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """Bring a holder into a form."""
+
+    holder: HolderId
+    form: FormName
+    devices: tuple[DeviceId, ...]
+    limit_s: float
+    creates: bool = False
+    frees: bool = False
+    exclusive: bool = False
+    run_id: str | None = None
+    kill: bool = False
+    rung: int = 0
+    cause: str | None = None  # holder id or code that it is done for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenGate:
+    holder: HolderId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseGate:
+    holder: HolderId
+    abort_after_s: float | None = None
+    cause: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signal:
+    holder: HolderId
+    what: Literal["freeze", "thaw", "wind_down"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """Ask the meter for a reading now."""
+
+    devices: tuple[DeviceId, ...]
+
+
+Action = Move | OpenGate | CloseGate | Signal | Measure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    actions: tuple[Action, ...]
+    verdicts: Mapping[HolderId, Verdict]
+    recheck_at_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of the audit: what happened, to whom, with what measured time."""
+
+    code: str  # dotted, stable: "job.started", "move.verified"
+    holder: HolderId | None
+    at_s: float  # boottime
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All that decide looks at. `present` and the queue are indexes that fold keeps."""
+
+    now_s: float
+    rev: int = 0
+    booted_s: float = 0.0  # when this daemon began
+    mode: Mode = "live"
+    policy: Policy = field(default_factory=Policy)
+    devices: Mapping[DeviceId, Device] = field(default_factory=dict)
+    holders: Mapping[HolderId, Holder] = field(default_factory=dict)
+    queue: Mapping[str, tuple[tuple[float, HolderId], ...]] = field(default_factory=dict)
+    pending: Mapping[HolderId, Pending] = field(default_factory=dict)
+    present: tuple[HolderId, ...] = ()  # sorted; not at the bottom of its ladder, moving, or holding bytes
+    services: tuple[HolderId, ...] = ()  # sorted
+    next_job: int = 1  # ids are never reused
+    recipes_seen: frozenset[str] = frozenset()
+    store_ok: bool = True
+    meter_trouble: str | None = None
+    boot_id: str = ""
+
+    def service(self, holder: HolderId) -> Service | None:
+        found = self.holders.get(holder)
+        return found if isinstance(found, Service) else None

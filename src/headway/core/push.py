@@ -1,0 +1,117 @@
+"""Who may push whom aside, and when. A rule answers None (no objection) or a Verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headway.core import gaps
+from headway.core.fit import Plan
+from headway.core.lifecycle import aside_form, gap_placed
+from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
+
+PushRule = Callable[[Want, Holder, Plan, Snapshot], Verdict | None]
+
+
+def never(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Homes push nobody; background requests push no job."""
+    weak = want.rank[0] == Rank.HOME or (want.rank[0] == Rank.BACKGROUND and isinstance(victim, Job))
+    return Verdict(code="too_weak", facts={"holder": victim.id}) if weak else None
+
+
+def cannot(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """It has no way to free memory from where it is."""
+    form, _ = plan.form_of(victim)
+    if aside_form(victim, form) is None:
+        return Verdict(code="cannot_step_aside", facts={"holder": victim.id, "form": form})
+    return None
+
+
+def placement(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Only a gap job takes a model's memory; a job beside the model waits until it fits."""
+    if isinstance(want.holder, Job) and isinstance(victim, Service) and not gap_placed(want.holder):
+        return Verdict(code="beside_only", facts={"service": victim.id})
+    return None
+
+
+def busy(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """A service that answers, or that cannot be read, keeps its memory until somebody waited too long for it."""
+    if not isinstance(victim, Service) or want.rank[0] == Rank.OVERDUE:
+        return None
+    waiting = sum(w.n for w in victim.demand.values())
+    engine_busy = victim.spec.reads_busy and victim.engine_active != 0
+    if victim.active == 0 and not waiting and not engine_busy:
+        return None
+    facts = {
+        "service": victim.id,
+        "active": victim.active,
+        "waiting": waiting,
+        "engine": victim.engine_active,
+    }
+    until_s = None
+    if isinstance(want.holder, Service):
+        until_s = s.now_s - want.waited_s + s.policy.switch_after_s["attended"]
+    return Verdict(code="model_busy", facts=facts, until_s=until_s)
+
+
+def unserved(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """A load belongs to the requests that caused it: at least one is answered before it is evicted."""
+    if not isinstance(victim, Service):
+        return None
+    loading = victim.form != victim.top and victim.id in s.pending
+    wanted = bool(victim.active) or any(w.n for w in victim.demand.values())
+    if wanted and (loading or (victim.last_end_s or 0.0) < victim.since_s):
+        return Verdict(code="load_unserved", facts={"service": victim.id})
+    return None
+
+
+def residency(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Nobody is pushed a moment after he came. It protects jobs from jobs only, never from requests."""
+    if victim.form != victim.top or (isinstance(victim, Job) and not isinstance(want.holder, Job)):
+        return None
+    until_s = victim.since_s + victim.spec.min_residency_s
+    if until_s <= s.now_s:
+        return None
+    return Verdict(code="residency", facts={"holder": victim.id}, until_s=until_s)
+
+
+def unsaved(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """A job pushes only a job that loses nothing by it."""
+    if not (isinstance(want.holder, Job) and isinstance(victim, Job)) or victim.form != victim.top:
+        return None
+    form = aside_form(victim)
+    if form == "parked" or victim.saved_age_s == 0.0:
+        return None
+    return Verdict(code="would_lose_work", facts={"holder": victim.id})
+
+
+def not_back(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """The pushed one does not push back at once."""
+    pushed_s = want.holder.pushed_s
+    if not (isinstance(want.holder, Job) and isinstance(victim, Job)) or pushed_s is None:
+        return None
+    until_s = pushed_s + s.policy.push_back_s
+    return (
+        Verdict(code="just_pushed", facts={"holder": victim.id}, until_s=until_s)
+        if until_s > s.now_s
+        else None
+    )
+
+
+def gap_worth(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Is the gap worth a swap?"""
+    if isinstance(want.holder, Job) and isinstance(victim, Service) and victim.form == victim.top:
+        return gaps.worth_it(want.holder, victim, s)
+    return None
+
+
+PUSH: tuple[PushRule, ...] = (
+    never,
+    cannot,
+    placement,
+    busy,
+    unserved,
+    residency,
+    unsaved,
+    not_back,
+    gap_worth,
+)

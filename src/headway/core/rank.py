@@ -1,0 +1,68 @@
+"""Who wants a device, in one order, and what it costs to push each of them aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headway.core.lifecycle import aside_form, rule
+from headway.core.model import Holder, Job, Lease, Rank, Service, Snapshot, Want
+
+
+def wants(s: Snapshot) -> Iterator[Want]:
+    """All who want a form, strongest first: requests, leases, jobs, background, homes.
+
+    Of each lane's queue only its first `policy.depth` entries beyond the places there are.
+    """
+    found = [want for sid in s.services if (want := _of_service(s.holders[sid], s))]
+    for hid in s.present:
+        holder = s.holders[hid]
+        if isinstance(holder, Job) and holder.ended is None and holder.form != holder.bottom:
+            found.append(_of_job(holder, s))
+        elif isinstance(holder, Lease):
+            found.append(Want(holder=holder, form=holder.top, rank=(Rank.LEASE, holder.since_s, holder.id)))
+    places = s.policy.depth + (s.policy.max_active_jobs or len(s.devices))
+    for lane, entries in sorted(s.queue.items()):
+        if lane != "held":
+            found += [_of_job(s.holders[hid], s) for _, hid in entries[:places]]
+    return iter(sorted(found, key=lambda want: want.rank))
+
+
+def _of_job(holder: Holder, s: Snapshot) -> Want:
+    assert isinstance(holder, Job)
+    rank = (Rank.JOB, holder.key, holder.id)
+    return Want(holder=holder, form=holder.top, rank=rank, waited_s=s.now_s - holder.enqueued_s)
+
+
+def _of_service(holder: Holder, s: Snapshot) -> Want | None:
+    assert isinstance(holder, Service)
+    attended, background = holder.demand.get("attended"), holder.demand.get("background")
+    top, here = holder.top, holder.form == holder.top
+    since = [w.since_s for w in (attended,) if w and w.n]
+    if holder.active and holder.active_since_s is not None and here:
+        since.append(holder.active_since_s)
+    if since:
+        waited_s = s.now_s - attended.since_s if attended and attended.n else 0.0
+        overdue = not here and waited_s >= s.policy.switch_after_s["attended"]
+        rank = (Rank.OVERDUE if overdue else Rank.REQUEST, min(since), holder.id)
+        return Want(holder=holder, form=top, rank=rank, attended=True, waited_s=waited_s)
+    if background and background.n:
+        waited_s = s.now_s - background.since_s
+        late = waited_s >= s.policy.background_max_wait_s
+        rank = (Rank.REQUEST if late else Rank.BACKGROUND, background.since_s, holder.id)
+        return Want(holder=holder, form=top, rank=rank, attended=late, waited_s=waited_s)
+    moving_up = holder.id in s.pending and s.pending[holder.id].to == top
+    if here or moving_up or holder.spec.keep_awake:
+        return Want(holder=holder, form=top, rank=(Rank.HOME, holder.since_s, holder.id))
+    return None
+
+
+def cost_to_push(victim: Holder) -> tuple[int, float, float, str]:
+    """Smaller is cheaper: work that would be lost, then seconds to restore, then lowest rank."""
+    form = aside_form(victim)
+    found = rule(victim, victim.form, form) if form else None
+    loses = 1 if found and found.loses_work and isinstance(victim, Job) and victim.saved_age_s != 0.0 else 0
+    rung = victim.form_named(form)
+    restore_s = (rung.leave_s if rung else None) or 0.0
+    if isinstance(victim, Job):
+        return (loses, restore_s, -victim.key, victim.id)
+    return (loses, restore_s, -victim.since_s, victim.id)

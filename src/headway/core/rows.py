@@ -1,0 +1,149 @@
+"""What people see, as records: rows, the board, and why. Made by view.py; ages in seconds, sizes in bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What every holder has. `bytes` is measured, None where the meter cannot tell; `need_bytes` per device."""
+
+    id: str
+    kind: str
+    name: str
+    state: str
+    in_state_s: float
+    devices: tuple[str, ...]
+    bytes: int | None
+    need_bytes: int | None
+    code: str
+    why: str
+    wish: str
+    wish_by: str | None
+    note: str | None  # the last trouble, in words
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow(Row):
+    recipe: str | None
+    lane: str
+    position: int | None  # in its lane, from 1; None: not in line
+    priority: int
+    placement: str
+    driver: str
+    argv: tuple[str, ...]
+    after: tuple[str, ...]
+    age_s: float
+    ran_s: float
+    started: bool
+    progress: float | None
+    saved_age_s: float | None
+    saved_point: str | None
+    attempts_left: int
+    exit_code: int | None
+    ended_s: float | None  # ago
+    run: str | None
+    pid: int | None
+    goal: str | None
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceRow(Row):
+    driver: str
+    models: tuple[str, ...]
+    upstream: str | None
+    ready: bool
+    gate: str
+    active: int | None  # requests in flight; None: no gate spoke yet
+    engine_active: int | None
+    waiting: int
+    waiting_s: float | None  # the oldest one
+    quiet_s: float | None  # since the last attended request ended
+    run: str | None
+    pid: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """One holder's part of one device."""
+
+    id: str
+    kind: str
+    name: str
+    state: str
+    bytes: int | None
+    need_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRow:
+    """One device with who holds it. `free_bytes` None is unknown, never free."""
+
+    id: str
+    name: str
+    index: int
+    total_bytes: int | None
+    used_bytes: int | None
+    free_bytes: int | None
+    foreign_bytes: int
+    reserve_bytes: int
+    confidence: str
+    pool: str
+    read_age_s: float | None
+    trouble: str | None
+    holders: tuple[Share, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Something that needs a person."""
+
+    code: str
+    sentence: str
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """The board without its rows."""
+
+    mode: str
+    rev: int
+    up_s: float
+    devices: tuple[DeviceRow, ...]
+    jobs: Mapping[str, int]  # how many in each state; ended ones are not counted
+    troubles: tuple[Trouble, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview(Head):
+    services: tuple[ServiceRow, ...]
+    running: tuple[JobRow, ...]  # everything of a job that is not stopped: starting, parked and the like too
+    queued: tuple[JobRow, ...]  # in the order they are served
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """`next` is the cursor of the next page, None on the last one."""
+
+    jobs: tuple[JobRow, ...]
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Why:
+    """One sentence with numbers, and the next command to type if there is one."""
+
+    id: str
+    kind: str
+    state: str
+    code: str
+    sentence: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    until_s: float | None = None  # from now; time alone may change it then
+    help: str | None = None

@@ -1,0 +1,186 @@
+"""Who may stay, and who may come. Each rule answers None (no objection) or a Verdict.
+
+The order of a tuple is the order in which people see reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headway.core.fit import Plan, excludes
+from headway.core.lifecycle import aside_form, gated, is_active
+from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
+
+StayRule = Callable[[Holder, Snapshot], Verdict | None]
+AdmitRule = Callable[[Want, Plan, Snapshot], Verdict | None]
+
+
+# ---------------------------------------------------------------- STAY: (holder, s); facts["form"] says where to
+
+
+def wish_aside(holder: Holder, s: Snapshot) -> Verdict | None:
+    """Somebody asked it to leave."""
+    if holder.wish in ("stop", "kill", "cancel"):
+        return Verdict(code="asked_" + holder.wish, facts={"form": holder.bottom, "by": holder.wish_by})
+    if holder.wish == "pause":
+        return Verdict(code="asked_pause", facts={"form": aside_form(holder), "by": holder.wish_by})
+    if (
+        holder.wish == "wind_down"
+        and isinstance(holder, Job)
+        and holder.spec.saved
+        and holder.saved_age_s == 0.0
+    ):
+        return Verdict(code="asked_wind_down", facts={"form": holder.bottom, "by": holder.wish_by})
+    if holder.wish == "hold" and isinstance(holder, Service):
+        return Verdict(code="held", facts={"form": aside_form(holder), "by": holder.wish_by})
+    return None
+
+
+def left_over(holder: Holder, s: Snapshot) -> Verdict | None:
+    """Its leader ended, but something of its tree lives: that is ended too, so that "done" is true."""
+    if holder.run is not None and holder.run.exit is not None and holder.run.alive:
+        return Verdict(code="left_over", facts={"form": holder.bottom, "pid": holder.run.pid})
+    return None
+
+
+def gap_over(holder: Holder, s: Snapshot) -> Verdict | None:
+    """A job of placement gap is beside a model that is awake."""
+    if not isinstance(holder, Job) or holder.form != holder.top:
+        return None
+    for sid in s.services:
+        service = s.holders[sid]
+        beside = set(service.devices) & set(holder.devices)
+        if (
+            service.form == service.top
+            and gated(service)
+            and beside
+            and excludes(holder, service, service.top)
+        ):
+            return Verdict(code="gap_over", facts={"form": aside_form(holder), "service": sid})
+    return None
+
+
+def idle_ttl(holder: Holder, s: Snapshot) -> Verdict | None:
+    """A service that nobody used for its idle_ttl."""
+    if not isinstance(holder, Service) or holder.spec.idle_ttl_s is None or holder.form != holder.top:
+        return None
+    if holder.active != 0 or holder.demand or holder.id in s.pending:
+        return None
+    since_s = max(holder.since_s, holder.last_end_s or 0.0, holder.idle_since_s or 0.0)
+    if s.now_s - since_s < holder.spec.idle_ttl_s:
+        return None
+    return Verdict(code="idle_ttl", facts={"form": aside_form(holder), "idle_s": s.now_s - since_s})
+
+
+def no_way_back(holder: Holder, s: Snapshot) -> Verdict | None:
+    """It failed to wake or resume twice: it is stopped, and started anew from there."""
+    half = holder.form not in (None, holder.top, holder.bottom)
+    if half and holder.failures >= 2 and holder.spec.argv:
+        return Verdict(code="no_way_back", facts={"form": holder.bottom, "failures": holder.failures})
+    return None
+
+
+STAY: tuple[StayRule, ...] = (wish_aside, left_over, no_way_back, gap_over, idle_ttl)
+
+
+# ---------------------------------------------------------------- ADMIT: (want, plan, s)
+
+
+def shadow(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    return Verdict(code="shadow") if s.mode == "shadow" else None
+
+
+def held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    if want.holder.wish == "run" or (want.holder.wish == "wind_down" and want.holder.form == want.holder.top):
+        return None
+    facts = {"by": want.holder.wish_by, "since_s": want.holder.wish_s, "note": want.holder.note}
+    return Verdict(code="held", facts=facts)
+
+
+def after(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """`after` waits for any end of A, `after_ok` for a good one."""
+    if not isinstance(want.holder, Job) or want.holder.started_s is not None:
+        return None
+    for word in (*want.holder.spec.after, *want.holder.spec.after_ok):
+        other = find_job(word, s)
+        if other is None:
+            return Verdict(code="after_gone", facts={"after": word})
+        if other.ended is None:
+            return Verdict(code="after", facts={"after": other.id, "held": other.wish == "hold"})
+        if other.ended == "cancelled" and other.started_s is None:
+            return Verdict(code="after_gone", facts={"after": other.id})
+        if word in want.holder.spec.after_ok and other.ended != "done":
+            return Verdict(code="after_failed", facts={"after": other.id, "ended": other.ended})
+    return None
+
+
+def find_job(word: str, s: Snapshot) -> Job | None:
+    """The job of that id, else the latest of that recipe."""
+    found = s.holders.get(word)
+    if isinstance(found, Job):
+        return found
+    same = [h for h in s.holders.values() if isinstance(h, Job) and word in (h.recipe, h.spec.name)]
+    return max(same, key=lambda job: job.enqueued_s, default=None)
+
+
+def slots(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """max_active_jobs: one per device unless set; the CPU lane has four places of its own."""
+    if not isinstance(want.holder, Job):
+        return None
+    lane = want.holder.lane
+    limit = 4 if lane == "cpu" else s.policy.max_active_jobs
+    limit = len(s.devices) if limit is None else limit
+    active = 0
+    for hid in {*plan.placed, *plan.standing}:
+        job = s.holders[hid]
+        if isinstance(job, Job) and hid != want.holder.id and job.lane == lane:
+            form, _ = plan.form_of(job)
+            active += form == job.top or (hid not in plan.placed and is_active(job))
+    if active < limit:
+        return None
+    return Verdict(code="slots", facts={"active": active, "limit": limit})
+
+
+def backoff(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """It failed to start a moment ago."""
+    retry_at_s = want.holder.retry_at_s
+    if retry_at_s is None or retry_at_s <= s.now_s:
+        return None
+    facts = {"failures": want.holder.failures, "note": want.holder.note, **want.holder.note_facts}
+    return Verdict(code="backoff", facts=facts, until_s=retry_at_s)
+
+
+def cannot_move(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """A server that somebody else starts, and that is down."""
+    service = want.holder
+    if isinstance(service, Service) and not service.spec.argv and service.form == service.bottom:
+        return Verdict(code="not_ours", facts={"upstream": service.spec.upstream})
+    return None
+
+
+def demand_unknown(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Right after a start a request may be held at a gate that has not spoken yet."""
+    if want.rank[0] < Rank.JOB or not isinstance(want.holder, Job):
+        return None
+    until_s = s.booted_s + s.policy.demand_grace_s
+    silent = [sid for sid in s.services if isinstance(x := s.holders[sid], Service) and x.active is None]
+    if silent and s.now_s < until_s and want.holder.spec.count:
+        return Verdict(code="demand_unknown", facts={"services": silent}, until_s=until_s)
+    return None
+
+
+def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Nothing is created without a row; a service's way back goes ahead with its intent in the journal."""
+    return Verdict(code="store_silent") if not s.store_ok and isinstance(want.holder, Job) else None
+
+
+ADMIT: tuple[AdmitRule, ...] = (
+    shadow,
+    held,
+    after,
+    backoff,
+    cannot_move,
+    slots,
+    store_silent,
+    demand_unknown,
+)

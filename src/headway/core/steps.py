@@ -1,0 +1,262 @@
+"""The next safe step towards a target. Never asks who deserves what.
+
+At most one move per holder, at most one exclusive move per device; memory is freed before it is given.
+"""
+
+from __future__ import annotations
+
+from headway.core import fit
+from headway.core.fit import Plan
+from headway.core.lifecycle import aside_form, engine_idle, rule
+from headway.core.model import (
+    Action,
+    CloseGate,
+    FormName,
+    Holder,
+    Job,
+    Measure,
+    Move,
+    MoveRule,
+    OpenGate,
+    Pending,
+    Service,
+    Snapshot,
+    Verdict,
+)
+
+UNREAD = ("unmeasured", "meter_silent", "device_trouble", "reading_stale")
+LATE_S = 5.0  # past its limit the driver itself should have given up
+
+
+class Steps:
+    """The work of one call: actions so far, what each waits for, and which devices are taken."""
+
+    def __init__(self, plan: Plan, s: Snapshot) -> None:
+        self.plan, self.s = plan, s
+        self.actions: list[Action] = []
+        self.waits: dict[str, Verdict] = {}
+        self.exclusive = {d for p in s.pending.values() if p.exclusive for d in p.devices}
+        self.taking = {d for p in s.pending.values() if not p.frees for d in p.devices}
+        self.freeing = {d for p in s.pending.values() if p.frees for d in p.devices}
+
+    def pending(self, moving: Pending) -> None:
+        """Work under way: wait for it, or past its limit go one form lower."""
+        holder = self.s.holders[moving.holder]
+        limit_at_s = moving.limit_at_s + (0.0 if moving.frees else LATE_S)
+        if self.s.now_s >= limit_at_s and (action := escalate(moving, holder)):
+            self.actions.append(action)
+            return
+        self.waits[holder.id] = still_moving(moving, holder, self.s)
+        if moving.step == "answered" and moving.frees:
+            self.actions.append(Measure(devices=moving.devices))
+
+    def move(self, holder: Holder, form: FormName, devices: fit.Devices) -> None:
+        """One holder towards its target form, if that is safe now."""
+        to, found = _next_rung(holder, form)
+        if found is None:
+            self.waits[holder.id] = Verdict(code="no_way", facts={"form": holder.form, "to": form})
+            return
+        if found.frees:
+            self._free(holder, to, found)
+        else:
+            self._take(holder, to, found, devices)
+
+    def _free(self, holder: Holder, to: FormName, found: MoveRule) -> None:
+        if isinstance(holder, Service) and not self._drained(holder):
+            return
+        if self._blocked(
+            holder, self.exclusive | ((self.taking | self.freeing) if found.exclusive else set())
+        ):
+            return
+        cause = self.plan.causes.get(holder.id)
+        self._do(holder, to, found, holder.devices, limit_s=_free_limit(holder, to, found), cause=cause)
+        self.freeing |= set(holder.devices)
+
+    def _drained(self, service: Service) -> bool:
+        """Closed by every gate, nothing in flight, and the engine itself idle on a probe made after that."""
+        if service.form != service.top or service.wish == "kill":
+            return True
+        if service.gate.wish == "open":
+            cause = self.plan.causes.get(service.id)
+            self.actions.append(CloseGate(holder=service.id, cause=cause))
+        if service.gate.drained and engine_idle(service, service.drained_s):
+            return True
+        facts = {"active": service.active, "pinning": service.gate.pinning, "engine": service.engine_active}
+        self.waits[service.id] = Verdict(code="draining", facts={**facts, "closed": service.gate.closed})
+        return False
+
+    def _take(self, holder: Holder, to: FormName, found: MoveRule, devices: fit.Devices) -> None:
+        if isinstance(holder, Service) and holder.gate.wish == "open":
+            return  # its gate closes first (see gates): a request must not meet a server that is coming up
+        if self._blocked_for_start(holder, devices, found):
+            return
+        no = fit.measured(holder, to, devices, self.s)
+        if no and no.code in UNREAD and isinstance(holder, Service) and self._provably_alone(holder, devices):
+            no = None  # the way back of a model is never blocked by a meter
+        if no:
+            self.waits[holder.id] = no
+            if no.code in ("reading_too_old", "reading_stale", "memory_now"):
+                self.actions.append(Measure(devices=devices))
+            return
+        limit_s = holder.spec.wake_limit_s if isinstance(holder, Service) else found.limit_s
+        self._do(holder, to, found, devices, limit_s=limit_s, cause=None)
+        self.taking |= set(devices)
+
+    def _provably_alone(self, holder: Holder, devices: fit.Devices) -> bool:
+        """No other holder of ours is on these devices, by process evidence."""
+        others = (self.s.holders[hid] for hid in self.s.present if hid != holder.id)
+        return not any(
+            set(other.devices) & set(devices) and (other.run and other.run.alive) for other in others
+        )
+
+    def _blocked_for_start(self, holder: Holder, devices: fit.Devices, found: MoveRule) -> bool:
+        beside = {
+            d
+            for p in self.s.pending.values()
+            if p.frees
+            for d in p.devices
+            if not _overlaps(self.s.holders[p.holder], p)
+        }
+        freed_now = {d for a in self.actions if isinstance(a, Move) and a.frees for d in a.devices}
+        return self._blocked(holder, self.exclusive | self.taking | beside | freed_now, devices)
+
+    def _blocked(self, holder: Holder, locked: set[str], devices: fit.Devices | None = None) -> bool:
+        if not (busy := sorted(locked & set(devices if devices is not None else holder.devices))):
+            return False
+        names = [self.s.devices[d].name for d in busy]
+        moving = sorted(p.holder for p in self.s.pending.values() if set(p.devices) & set(busy))
+        self.waits[holder.id] = Verdict(code="device_busy", facts={"devices": names, "moving": moving})
+        return True
+
+    def _do(
+        self,
+        holder: Holder,
+        to: FormName,
+        found: MoveRule,
+        devices: fit.Devices,
+        limit_s: float,
+        cause: str | None,
+    ) -> None:
+        self.actions.append(
+            Move(
+                holder=holder.id,
+                form=to,
+                devices=devices,
+                limit_s=limit_s,
+                creates=found.creates,
+                frees=found.frees,
+                exclusive=found.exclusive,
+                run_id=run_id(holder, found.creates),
+                kill=holder.wish == "kill",
+                cause=cause,
+            )
+        )
+        if found.exclusive:
+            self.exclusive |= set(devices)
+
+    def gates(self, service: Service) -> None:
+        """The gate opens last, and again when a close was not needed after all; it closes whenever it must."""
+        up = service.form == service.top and service.ready and service.upstream is not None
+        stays = self.plan.form_of(service)[0] == service.top and service.id not in self.s.pending
+        if up and stays and service.gate.wish == "closed":
+            self.actions.append(OpenGate(holder=service.id))
+        elif service.form != service.top and service.gate.wish == "open":
+            self.actions.append(CloseGate(holder=service.id, cause="not_awake"))
+
+
+def towards(plan: Plan, s: Snapshot) -> tuple[tuple[Action, ...], dict[str, Verdict]]:
+    """Actions that are safe now, and what every other move waits for."""
+    work = Steps(plan, s)
+    for moving in sorted(s.pending.values(), key=lambda p: p.holder):
+        work.pending(moving)
+    todo = []
+    for hid, (form, devices) in plan.placed.items():
+        holder = s.holders[hid]
+        if hid not in s.pending and holder.form != form:
+            down = holder.form is None or holder.below(form, holder.form)
+            todo.append((not down, plan.order.get(hid, 0), hid, form, devices))
+    for _, _, hid, form, devices in sorted(todo):
+        work.move(s.holders[hid], form, devices)
+    for sid in s.services:
+        if service := s.service(sid):
+            work.gates(service)
+    return tuple(_once(work.actions)), work.waits
+
+
+def _once(actions: list[Action]) -> list[Action]:
+    seen: list[Action] = []
+    for action in actions:
+        if action not in seen:
+            seen.append(action)
+    return seen
+
+
+def run_id(holder: Holder, creates: bool) -> str | None:
+    """The id of the run a move makes, or acts on. Ids are never used twice."""
+    if creates:
+        return f"{holder.id}.{holder.runs + 1}"
+    return holder.run.id if holder.run else None
+
+
+def _next_rung(holder: Holder, form: FormName) -> tuple[FormName, MoveRule | None]:
+    """Straight there, or by way of the bottom when its driver has no straight way."""
+    if holder.form is None:
+        return form, None
+    if found := rule(holder, holder.form, form):
+        return form, found
+    if holder.below(form, holder.form):
+        lower = aside_form(holder, holder.form)
+        return (lower, rule(holder, holder.form, lower)) if lower else (form, None)
+    return holder.bottom, rule(holder, holder.form, holder.bottom)
+
+
+def _overlaps(holder: Holder, pending: Pending) -> bool:
+    found = rule(holder, pending.source, pending.to)
+    return bool(found and found.overlaps_start)
+
+
+def _free_limit(holder: Holder, to: FormName, found: MoveRule) -> float:
+    """The wake deadline: twice what it takes, at least 10 s, at most a minute, never above the driver's own limit."""
+    rung = holder.form_named(to)
+    takes_s = (rung.enter_s if rung else None) or found.takes_s
+    grace_s = holder.spec.stop_grace_s if to == holder.bottom else 0.0
+    limit_s = found.limit_s if takes_s is None else min(60.0, max(10.0, 2 * takes_s))
+    return max(min(limit_s, found.limit_s), grace_s + 5.0)
+
+
+def escalate(moving: Pending, holder: Holder) -> Move | None:
+    """One form lower that frees memory; at the bottom, again and without grace. None: nothing lower is ours to use."""
+    source = moving.source or holder.top
+    under = moving.to if moving.frees else None
+    lower = aside_form(holder, source if moving.frees else moving.to, under=under)
+    if lower is None:
+        if not holder.spec.argv:
+            return None
+        lower = holder.bottom
+    return Move(
+        holder=holder.id,
+        form=lower,
+        devices=moving.devices,
+        limit_s=10.0 if lower == holder.bottom else max(10.0, moving.limit_at_s - moving.started_s),
+        frees=True,
+        run_id=moving.run_id or (holder.run.id if holder.run else None),
+        kill=lower == holder.bottom and (moving.to == holder.bottom or isinstance(holder, Job)),
+        rung=moving.rung + 1,
+        cause="limit_passed",
+    )
+
+
+def still_moving(moving: Pending, holder: Holder, s: Snapshot) -> Verdict:
+    """What a move under way waits for; a shortfall in figures."""
+    facts = {"to": moving.to, "since_s": s.now_s - moving.started_s, "rung": moving.rung}
+    if moving.step == "answered" and moving.frees:
+        over = fit.released(moving, holder, s)
+        if over:
+            names = {s.devices[d].name: held for d, held in sorted(over.items())}
+            expected = fit.need(holder, moving.to) or 0
+            pid = holder.run.pid if holder.run else None
+            return Verdict(
+                code="not_released", facts={**facts, "held": names, "expected_bytes": expected, "pid": pid}
+            )
+        return Verdict(code="verifying", facts=facts)
+    return Verdict(code="moving", facts={**facts, "from": moving.source})

@@ -1,0 +1,231 @@
+"""Commands into wishes and queue order. A command that cannot be done is refused here, with nothing half done."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from headway.core.commands import AddJob, Command, Configure, MoveJob, Reply, SetMode, SetWish
+from headway.core.draft import Draft
+from headway.core.lifecycle import REVIVING, rule, strengthened
+from headway.core.model import Holder, Job, JobSpec, Service, ServiceSpec, Wish
+from headway.core.rules import find_job
+
+AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
+
+
+def apply(d: Draft, command: Command) -> Reply:
+    """Carry one command into the draft, or refuse it."""
+    match command:
+        case AddJob():
+            return _add(d, command)
+        case SetWish():
+            return _set_wish(d, command)
+        case MoveJob():
+            return _move_job(d, command)
+        case SetMode():
+            d.set(mode=command.mode)
+            d.event("mode", None, mode=command.mode, by=command.by)
+            return _accepted(d, None, mode=command.mode)
+        case Configure():
+            return _configure(d, command)
+
+
+def _accepted(d: Draft, holder: str | None, **facts: Any) -> Reply:
+    return Reply(accepted=True, code="accepted", facts=facts, holder=holder, rev=d.base.rev + 1)
+
+
+def _refused(d: Draft, code: str, holder: str | None = None, **facts: Any) -> Reply:
+    return Reply(accepted=False, code=code, facts=facts, holder=holder, rev=d.base.rev)
+
+
+# ---------------------------------------------------------------- new jobs
+
+
+def rank_key(enqueued_s: float, priority: int) -> float:
+    """Smaller is sooner: waiting half an hour is worth one point of priority."""
+    return enqueued_s - AGE_S * priority
+
+
+def _add(d: Draft, command: AddJob) -> Reply:
+    view = d.view()
+    for word in (*command.spec.after, *command.spec.after_ok):
+        if find_job(word, view) is None:
+            return _refused(d, "unknown_after", after=word)
+    job = _enqueue(d, command.spec, command.recipe, command.hold, command.by)
+    return _accepted(d, job.id, name=job.spec.name, held=command.hold)
+
+
+def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -> Job:
+    number = int(d.other.get("next_job", d.base.next_job))
+    d.set(next_job=number + 1)
+    job = Job(
+        id=f"j{number}",
+        spec=spec,
+        wish="hold" if hold else "run",
+        wish_by=by if hold else None,
+        wish_s=d.now_s if hold else None,
+        form=spec.forms[-1].name,
+        forms=spec.forms,
+        since_s=d.now_s,
+        recipe=recipe,
+        lane="cpu" if spec.count == 0 else "gpu",
+        key=rank_key(d.now_s, spec.priority),
+        enqueued_s=d.now_s,
+        attempts_left=spec.retries,
+    )
+    d.put(job)
+    d.event("job.added", job.id, name=spec.name, recipe=recipe, hold=hold, by=by)
+    return job
+
+
+# ---------------------------------------------------------------- verbs
+
+
+def resolve(d: Draft, target: str) -> Holder | str:
+    """The holder of that id, else the only living one of that name; else the code of the refusal."""
+    if target in d.holders:
+        return d.holders[target]
+    named = [h for h in d.holders.values() if h.spec.name == target]
+    living = [h for h in named if not (isinstance(h, Job) and h.ended)]
+    if len(living) == 1:
+        return living[0]
+    if len(living) > 1:
+        return "ambiguous"
+    return max(named, key=lambda h: h.since_s) if named else "not_found"
+
+
+def _set_wish(d: Draft, command: SetWish) -> Reply:
+    holder = resolve(d, command.target)
+    if isinstance(holder, str):
+        return _refused(d, holder, target=command.target)
+    if command.verb in REVIVING:
+        return _revive(d, holder, command)
+    if isinstance(holder, Job) and holder.ended:
+        return _refused(d, "already_ended", holder.id, ended=holder.ended)
+    if isinstance(holder, Service) and command.verb in ("cancel", "wind_down", "pause"):
+        return _refused(d, "not_for_services", holder.id, verb=command.verb)
+    if no := _cannot_pause(holder, command):
+        return _refused(d, no, holder.id)
+    verb: Wish = command.verb  # type: ignore[assignment]
+    present = holder.id in d.present
+    if isinstance(holder, Job) and not present:
+        if verb == "cancel":
+            gone = replace(holder, wish="cancel", ended="cancelled", ended_s=d.now_s, wish_by=command.by)
+            d.put(gone)
+            d.event("job.cancelled", holder.id, by=command.by)
+            return _accepted(d, holder.id, done=True)
+        verb = "hold"
+    elif verb == "pause" and holder.form != holder.top:
+        verb = "hold"
+    wish = strengthened(holder.wish, verb)
+    d.put(replace(holder, wish=wish, wish_by=command.by, wish_s=d.now_s, note=command.reason or holder.note))
+    d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish=wish, by=command.by)
+    return _accepted(d, holder.id, wish=wish, done=verb == "hold")
+
+
+def _cannot_pause(holder: Holder, command: SetWish) -> str | None:
+    running = holder.form == holder.top
+    if command.verb == "pause" and running and rule(holder, holder.top, "parked") is None:
+        return "cannot_pause"
+    return None
+
+
+def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
+    """release, resume and retry set the wish back to run, by name. Nothing revives what was cancelled."""
+    if holder.wish == "cancel":
+        return _refused(d, "cancelled", holder.id)
+    fresh = {
+        "wish": "run",
+        "wish_by": command.by,
+        "wish_s": d.now_s,
+        "note": None,
+        "failures": 0,
+        "retry_at_s": None,
+    }
+    if isinstance(holder, Job) and holder.ended:
+        if command.verb != "retry":
+            return _refused(d, "already_ended", holder.id, ended=holder.ended)
+        again = {
+            "ended": None,
+            "ended_s": None,
+            "exit_code": None,
+            "attempts_left": holder.spec.retries,
+            "run": None,
+        }
+        d.put(replace(holder, **fresh, **again, form=holder.bottom))  # type: ignore[arg-type]
+    elif command.verb == "retry":
+        return _refused(d, "not_ended", holder.id)
+    else:
+        d.put(replace(holder, **fresh))  # type: ignore[arg-type]
+    d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish="run", by=command.by)
+    return _accepted(d, holder.id, wish="run", done=True)
+
+
+# ---------------------------------------------------------------- order, config
+
+
+def _move_job(d: Draft, command: MoveJob) -> Reply:
+    """Moving by hand writes the rank key."""
+    job = resolve(d, command.target)
+    if not isinstance(job, Job):
+        return _refused(d, job if isinstance(job, str) else "not_a_job", target=command.target)
+    line = [entry for entry in d.lane(job.lane) if entry[1] != job.id]
+    keys = [key for key, _ in line]
+    if command.where in ("before", "after"):
+        other = resolve(d, command.other or "")
+        ids = [hid for _, hid in line]
+        if not isinstance(other, Job) or other.id not in ids:
+            return _refused(d, "not_queued", target=command.other)
+        at = ids.index(other.id) + (command.where == "after")
+    else:
+        at = 0 if command.where == "top" else len(keys)
+    low = keys[at - 1] if at > 0 else None
+    high = keys[at] if at < len(keys) else None
+    d.put(replace(job, key=_between(low, high, job.key)))
+    d.event("job.moved", job.id, where=command.where, other=command.other, by=command.by)
+    return _accepted(d, job.id, done=True)
+
+
+def _between(low: float | None, high: float | None, own: float) -> float:
+    if low is not None and high is not None:
+        return (low + high) / 2
+    if low is not None:
+        return low + 1.0
+    return high - 1.0 if high is not None else own
+
+
+def _configure(d: Draft, command: Configure) -> Reply:
+    for spec in command.services:
+        _service(d, spec)
+    wanted = {spec.name for spec in command.services}
+    for sid in sorted(d.services - wanted):
+        if sid not in d.present:
+            d.drop(sid)
+    seen = set(d.other.get("recipes_seen", d.base.recipes_seen))
+    for recipe, hold in command.recipes:
+        if recipe.name not in seen:
+            seen.add(recipe.name)
+            _enqueue(d, recipe, recipe.name, hold, by="config")
+    d.set(recipes_seen=frozenset(seen))
+    return _accepted(d, None)
+
+
+def _service(d: Draft, spec: ServiceSpec) -> None:
+    before = d.holders.get(spec.name)
+    if not isinstance(before, Service):
+        d.put(Service(id=spec.name, spec=spec, forms=spec.forms, since_s=d.now_s))
+        return
+    learned = {form.name: form for form in before.forms}
+    forms = tuple(
+        replace(
+            form,
+            learned_bytes=learned[form.name].learned_bytes,
+            enter_s=learned[form.name].enter_s,
+            leave_s=learned[form.name].leave_s,
+        )
+        if form.name in learned
+        else form
+        for form in spec.forms
+    )
+    d.put(replace(before, spec=spec, forms=forms))

@@ -1,0 +1,171 @@
+"""The words people see: the state of a holder, what a name means, sizes and durations in sentences. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping
+from typing import Any
+
+from headway.core.model import GIB, MIB, FormName, Holder, HolderId, Job, Pending, Service, Snapshot
+
+JOB_STATES = (
+    "held", "queued", "starting", "running", "frozen", "parking", "parked", "resuming", "winding_down", "stopping",
+    "done", "failed", "cancelled", "lost",
+)  # fmt: skip
+SERVICE_STATES = (
+    "stopped", "starting", "awake", "draining", "sleeping", "asleep", "waking", "stopping", "failed", "unknown",
+)  # fmt: skip
+FAILED_AFTER = 2  # the first failed start is tried again at once
+ENDED = ("done", "failed", "cancelled", "lost")
+
+# What somebody who arrived in that form says he did.
+DID: Mapping[FormName, str] = {
+    "running": "runs",
+    "frozen": "froze",
+    "parked": "parked",
+    "stopped": "stopped",
+    "awake": "woke",
+    "asleep": "went to sleep",
+    "granted": "took its place",
+    "revoked": "let go",
+}
+GOING: Mapping[FormName, str] = {
+    "parked": "parking",
+    "asleep": "sleeping",
+    "stopped": "stopping",
+    "frozen": "frozen",
+}
+
+
+def state(holder: Holder, s: Snapshot) -> str:
+    """The one word for what it is doing, made from wish, form and the move under way."""
+    pending = s.pending.get(holder.id)
+    if isinstance(holder, Job):
+        return job_state(holder, pending)
+    if isinstance(holder, Service):
+        return service_state(holder, pending)
+    return holder.form or holder.top
+
+
+def job_state(job: Job, pending: Pending | None) -> str:
+    if job.ended is not None:
+        return job.ended
+    if pending is not None:
+        if pending.to == job.top:
+            return "resuming" if pending.source in ("parked", "frozen") else "starting"
+        return GOING.get(pending.to, pending.to)
+    form = job.form
+    if form is None:  # not observed yet: whether its process lives is all that is known
+        form = job.top if job.run is not None and job.run.alive else job.bottom
+    if form == job.bottom:
+        if job.wish == "cancel":
+            return "stopping"
+        return "queued" if job.wish == "run" else "held"
+    if job.wish in ("stop", "kill", "cancel"):
+        return "stopping"
+    if form == job.top:
+        return {"wind_down": "winding_down", "pause": "parking"}.get(job.wish, form)
+    return form
+
+
+def service_state(service: Service, pending: Pending | None) -> str:
+    if pending is not None:
+        if pending.to == service.top:
+            return "starting" if pending.source in (None, service.bottom) else "waking"
+        return "stopping" if pending.to == service.bottom else "sleeping"
+    if service.form is None:
+        return "unknown"
+    if service.form == service.top:
+        closing_s = service.gate.closing_since_s  # one from before it woke only means: not open yet
+        closes = service.gate.wish == "closed" and closing_s is not None and closing_s >= service.since_s
+        return "draining" if closes else "awake"
+    if service.form == service.bottom:
+        return "failed" if service.failures >= FAILED_AFTER else "stopped"
+    return "asleep"
+
+
+def label(hid: str, s: Snapshot) -> str:
+    """What people call a holder: its name, a job's id beside it. Anything else stays as it is."""
+    holder = s.holders.get(hid)
+    if holder is not None:
+        return holder.spec.name if holder.spec.name == hid else f"{holder.spec.name} ({hid})"
+    device = s.devices.get(hid)
+    return device.name if device else hid
+
+
+def matching(s: Snapshot, target: str, kind: str | None) -> tuple[HolderId, ...]:
+    """Ids that `target` means: the holder of that id, else the living ones of that name, else the last one that was.
+
+    Args:
+        kind: only holders of this kind; None: any.
+    """
+    fits = s.holders.get(target)
+    if fits is not None and kind in (None, fits.kind):
+        return (target,)
+    same = [h for h in s.holders.values() if h.spec.name == target and kind in (None, h.kind)]
+    living = sorted(h.id for h in same if not (isinstance(h, Job) and h.ended))
+    if living:
+        return tuple(living)
+    ended = [h for h in same if isinstance(h, Job)]
+    return (max(ended, key=lambda job: (job.ended_s or 0.0, job.enqueued_s, job.id)).id,) if ended else ()
+
+
+def position(job: Job, s: Snapshot) -> int | None:
+    """Its place in the line of its lane, from 1; None when it does not stand in line."""
+    line = s.queue.get(job.lane, ())
+    at = bisect_left(line, (job.key, job.id))
+    return at + 1 if at < len(line) and line[at][1] == job.id else None
+
+
+def size(bytes_: float) -> str:
+    """Bytes in a sentence.
+
+    >>> size(15247000000), size(900 << 20), size(3 << 20), size(0)
+    ('14.2 GiB', '0.9 GiB', '3 MiB', '0 GiB')
+    """
+    if 0 < bytes_ < 100 * MIB:
+        return f"{max(1, round(bytes_ / MIB))} MiB"
+    return f"{bytes_ / GIB:.1f} GiB".replace(".0 GiB", " GiB")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a sentence, two units at most.
+
+    >>> duration(3.42), duration(12.4), duration(100), duration(840), duration(4000), duration(200000)
+    ('3.4 s', '12 s', '100 s', '14 min', '1 h 6 min', '2 d 7 h')
+    """
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s".replace(".0 s", " s")
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def spoken(key: str, value: Any, s: Snapshot | None) -> str | None:
+    """A fact in words, by the unit its name ends in; None when there is nothing to say."""
+    if value is None or value == "" or value == () or value == [] or value == {}:
+        return None
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        parts = [
+            f"{label(str(k), s) if s else k} {spoken('_bytes', v, s) or 'unknown'}" for k, v in value.items()
+        ]
+        return ", ".join(parts)
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(word for one in value if (word := spoken(key, one, s)))
+    if isinstance(value, int | float):
+        if key.endswith("_bytes"):
+            return size(value)
+        if key.endswith("_s"):
+            return duration(value)
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    text = str(value)
+    return label(text, s) if s else text

@@ -1,0 +1,94 @@
+"""Starting runs for drivers: never twice, never beside what an earlier run left behind, and with its reason when not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from headway.core.model import Holder
+from headway.errors import CannotStart, LimitPassed
+from headway.ports import Runs, RunSpec, RunState, Task
+
+LINES_TOLD = 20  # last log lines in an error
+
+
+@asynccontextmanager
+async def limited(task: Task) -> AsyncIterator[None]:
+    """The limit of a move.
+
+    Raises:
+        LimitPassed: the body took longer than `task.limit_s`.
+    """
+    try:
+        async with asyncio.timeout(task.limit_s):
+            yield
+    except TimeoutError as error:
+        raise LimitPassed(
+            f"{task.holder.id} did not become {task.form} within {task.limit_s:g} s. "
+            f"See what it was doing: `headway log {task.holder.id}`.",
+            holder=task.holder.id,
+            form=task.form,
+            limit_s=task.limit_s,
+        ) from error
+
+
+async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
+    """Launch the run unless it exists, and wait until its command was executed, or could not be.
+
+    A run directory without a command that was ever executed is what a killed launcher leaves: it is made anew.
+
+    Raises:
+        CannotStart: the command could not be executed; the reason is in the message.
+    """
+    state = runs.read(spec.id)
+    if state is not None and not state.lock_held and not state.ran:
+        runs.forget(spec.id)
+        state = None
+    if state is None:
+        if not spec.argv:
+            raise CannotStart(f"{spec.holder} has an empty command. Give it one in the config.", holder=spec.holder)
+        try:
+            await asyncio.to_thread(runs.launch, spec)  # it waits for the disk
+        except OSError as error:
+            raise _cannot_start(spec, error.strerror or str(error)) from error
+        state = runs.read(spec.id)
+    while state is not None and state.lock_held and not state.ran:
+        state = await runs.changed(spec.id, state)
+    if state is None or not state.ran:
+        raise _cannot_start(spec, "; ".join(runs.log_tail(spec.id, LINES_TOLD)) or "its shim ended early")
+    if state.error is not None:
+        raise _cannot_start(spec, state.error)
+    return state
+
+
+async def end_earlier(runs: Runs, holder: Holder, run_id: str) -> None:
+    """End what is left of the holder's previous run: a killed shim leaves its tree behind, and two copies must not be."""
+    if holder.run is not None and holder.run.id != run_id:
+        await runs.stop(holder.run.id, holder.spec.stop_grace_s)
+
+
+async def end_present(runs: Runs, task: Task) -> None:
+    """Stop the run of the holder, and the one a start under way was making, with the holder's grace (kill: none)."""
+    ids = {task.run_id} | ({task.holder.run.id} if task.holder.run else set())
+    for run_id in sorted(ids):
+        await runs.stop(run_id, 0.0 if task.kill else task.holder.spec.stop_grace_s)
+
+
+def leader_lives(state: RunState) -> bool:
+    """Whether the command itself still runs, as far as files and lock show."""
+    return state.ran and state.exit is None and state.lock_held
+
+
+def left_behind(runs: Runs, state: RunState) -> bool:
+    """Whether anything of a run lives although its leader ended or its shim was killed."""
+    return state.ran and not state.gone and bool(runs.pids(state.id))
+
+
+def _cannot_start(spec: RunSpec, reason: str) -> CannotStart:
+    return CannotStart(
+        f"{spec.holder} could not be started: {reason}. Check its command in the config: {' '.join(spec.argv)}",
+        holder=spec.holder,
+        reason=reason,
+        argv=list(spec.argv),
+    )

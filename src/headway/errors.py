@@ -1,0 +1,142 @@
+"""Every error raised on purpose: a stable code, an HTTP status, its facts, and a message that ends with the next step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.core.model import GIB
+
+
+class HeadwayError(Exception):
+    """Base of every error raised on purpose. `code` is stable; the message may be reworded."""
+
+    code = "internal"
+    http_status = 500
+
+    def __init__(self, message: str, **facts: Any) -> None:
+        self.facts: dict[str, Any] = facts
+        super().__init__(message)
+
+
+class ConfigInvalid(HeadwayError):
+    """Every problem of a config at once, each with file, table, line where known."""
+
+    code = "config_invalid"
+    http_status = 422
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        plural = "problem" if len(problems) == 1 else "problems"
+        super().__init__(
+            f"{len(problems)} {plural} in the config:\n{lines}\nFix them, then run `headway check` again.",
+            problems=problems,
+        )
+
+
+class AlreadyRunning(HeadwayError):
+    code = "already_running"
+    http_status = 409
+
+
+class StoreTooNew(HeadwayError):
+    """The database was written by a newer Headway."""
+
+    code = "store_too_new"
+    http_status = 500
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(
+            f"the database has schema {found}, this Headway knows up to {known}. Nothing was changed. "
+            f"Install the version that wrote it, or a newer one: `pip install --upgrade headway`.",
+            found=found,
+            known=known,
+        )
+
+
+class StoreFailed(HeadwayError):
+    """A transaction could not be written: disk full, database locked, or I/O error."""
+
+    code = "store_failed"
+    http_status = 503
+
+
+class NotFound(HeadwayError):
+    code = "not_found"
+    http_status = 404
+
+
+class Refused(HeadwayError):
+    """A command that cannot be done now; `code` says why."""
+
+    http_status = 409
+
+    def __init__(self, code: str, message: str, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.code = code
+
+
+class DaemonAway(HeadwayError):
+    code = "daemon_away"
+    http_status = 503
+
+
+class DriverFailed(HeadwayError):
+    """Base of what a driver may raise; act.py turns it into a fact."""
+
+    code = "driver_failed"
+    http_status = 502
+
+
+class ServerSilent(DriverFailed):
+    """No answer in time, or nobody listens (`refused`)."""
+
+    code = "server_silent"
+
+
+class ServerExited(DriverFailed):
+    """The process ended while it was being started."""
+
+    code = "server_exited"
+
+
+class PortTaken(DriverFailed):
+    """Another program listens on the port that was chosen."""
+
+    code = "port_taken"
+
+
+class HookFailed(DriverFailed):
+    """A park or resume command ended with a code other than 0."""
+
+    code = "hook_failed"
+
+
+class CannotStart(DriverFailed):
+    """The command could not be executed: missing, not executable, empty."""
+
+    code = "cannot_start"
+
+
+class LimitPassed(DriverFailed):
+    """A move took longer than its limit."""
+
+    code = "limit_passed"
+
+
+class MemoryNotReleased(HeadwayError):
+    """A holder says it stepped aside, but the device still shows its memory in use."""
+
+    code = "memory_not_released"
+    http_status = 503
+
+    def __init__(self, holder: str, device: str, held_bytes: int, expected_bytes: int) -> None:
+        super().__init__(
+            f"{holder} says it stepped aside, but {device} still shows {held_bytes / GIB:.1f} GiB held by it "
+            f"(at most {expected_bytes / GIB:.1f} GiB expected). Nothing new starts on {device} until that drops. "
+            f"To end it now: `headway stop {holder}`.",
+            holder=holder,
+            device=device,
+            held_bytes=held_bytes,
+            expected_bytes=expected_bytes,
+        )

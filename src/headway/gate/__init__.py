@@ -1,0 +1,1 @@
+"""The gate: the request path, in a process of its own."""

@@ -1,0 +1,180 @@
+"""Request bodies: where one ends, and what the gate must know of a JSON or multipart one.
+
+The gate passes bodies raw. Only the top level of a JSON object is looked at (values keep their exact bytes), and
+only the part named `model` of a multipart form.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from headway.gate.heads import BadRequest
+
+BUFFER_MAX_BYTES = 64 * 1024 * 1024
+LINE_MAX_BYTES = 16 * 1024
+
+_Object = dict[str, msgspec.Raw]
+_OBJECT: Final = msgspec.json.Decoder(_Object)
+_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_ENCODER: Final = msgspec.json.Encoder()
+_HEX: Final = re.compile(rb"[0-9A-Fa-f]{1,15}\Z")
+_PART: Final = re.compile(rb'[\r\n;]\s*name="?model"?[\r\n;]', re.IGNORECASE)
+
+
+class Length:
+    """A body of a known length."""
+
+    __slots__ = ("done", "left", "parts")
+
+    def __init__(self, length: int, parts: list[bytes] | None) -> None:
+        self.left, self.parts, self.done = length, parts, length == 0
+
+    def feed(self, data: bytes) -> int:
+        """How many of these bytes belong to the body."""
+        used = min(self.left, len(data))
+        self.left -= used
+        self.done = self.left == 0
+        if self.parts is not None:
+            self.parts.append(data if used == len(data) else data[:used])
+        return used
+
+
+class Chunked:
+    """A chunked body: finds its end, and collects what it carries when `parts` is a list."""
+
+    __slots__ = ("_line", "_state", "done", "left", "parts")
+
+    def __init__(self, parts: list[bytes] | None) -> None:
+        self.parts, self.done, self.left = parts, False, 0
+        self._line, self._state = b"", "size"
+
+    def feed(self, data: bytes) -> int:
+        """How many of these bytes belong to the body. Raises BadRequest on a framing that is not exact."""
+        at = 0
+        while at < len(data) and not self.done:
+            if self.left:
+                used = min(self.left, len(data) - at)
+                if self.parts is not None:
+                    self.parts.append(data[at : at + used])
+                self.left -= used
+                at += used
+                continue
+            end = data.find(b"\n", at)
+            stop = len(data) if end < 0 else end + 1
+            self._line += data[at:stop]
+            at = stop
+            if len(self._line) > LINE_MAX_BYTES:
+                raise BadRequest("chunk")
+            if end >= 0:
+                line, self._line = self._line, b""
+                self._take(line)
+        return at
+
+    def _take(self, line: bytes) -> None:
+        if not line.endswith(b"\r\n") or line.count(b"\r") != 1:
+            raise BadRequest("chunk")
+        if self._state == "after":
+            if line != b"\r\n":
+                raise BadRequest("chunk")
+            self._state = "size"
+        elif self._state == "trailer":
+            self.done = line == b"\r\n"
+        else:
+            size = line[:-2].partition(b";")[0].rstrip(b" \t")
+            if not _HEX.match(size):
+                raise BadRequest("chunk")
+            self.left = int(size, 16)
+            self._state = "after" if self.left else "trailer"
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What a whole body says. `fields` is None for a body that is not a JSON object."""
+
+    body: bytes
+    model: str | None = None
+    stream: bool = False
+    fields: dict[str, msgspec.Raw] | None = None
+    form: bool = False
+
+
+def read_body(body: bytes, media: str) -> Read:
+    """Look at a whole body. One that cannot be read names no model and is passed as it is."""
+    if media.startswith("multipart/form-data"):
+        span = _model_part(body, media)
+        model = body[span[0] : span[1]].decode("utf-8", "replace") if span is not None else None
+        return Read(body, model, form=True)
+    try:
+        fields = _OBJECT.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return Read(body)
+    return Read(body, _text(fields.get("model")), bytes(fields.get("stream", b"")) == b"true", fields)
+
+
+def rewrite(read: Read, media: str, model: str | None, *, ollama: bool) -> bytes:
+    """The body with the service's `model` in place of the caller's; the same bytes when nothing changes.
+
+    With `ollama` the field `keep_alive` is taken out: how long a model stays is not the caller's to say.
+    """
+    if read.form:
+        span = _model_part(read.body, media)
+        if model is None or span is None:
+            return read.body
+        return read.body[: span[0]] + model.encode() + read.body[span[1] :]
+    if read.fields is None:
+        return read.body
+    swap = model is not None and "model" in read.fields and read.model != model
+    drop = ollama and "keep_alive" in read.fields
+    if not swap and not drop:
+        return read.body
+    fields = {name: raw for name, raw in read.fields.items() if not (drop and name == "keep_alive")}
+    if swap:
+        fields["model"] = msgspec.Raw(_ENCODER.encode(model))
+    return _ENCODER.encode(fields)
+
+
+def conversation(read: Read, salt: str, client: str) -> str | None:
+    """A salted hash of system prompt, first user message and client; None without messages or salt."""
+    if not salt or read.fields is None or "messages" not in read.fields:
+        return None
+    seen = hashlib.sha256(salt.encode() + client.encode() + bytes(read.fields.get("system", b"")))
+    try:
+        for raw in _LIST.decode(read.fields["messages"]):
+            seen.update(raw)
+            if _text(_OBJECT.decode(raw).get("role")) == "user":
+                return seen.hexdigest()[:24]
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return None
+
+
+def _text(raw: msgspec.Raw | None) -> str | None:
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def _model_part(body: bytes, media: str) -> tuple[int, int] | None:
+    """Where the content of the part named `model` begins and ends."""
+    found = re.search(r'boundary="?([^";]+)"?', media, re.IGNORECASE)
+    if found is None:
+        return None
+    mark = b"--" + found.group(1).encode("latin-1")
+    at = 0 if body.startswith(mark) else body.find(b"\r\n" + mark) + 2
+    while at >= 2 or body.startswith(mark):
+        head_end = body.find(b"\r\n\r\n", at)
+        if head_end < 0 or body.startswith(mark + b"--", at):
+            return None
+        end = body.find(b"\r\n" + mark, head_end + 2)
+        if end < 0:
+            return None
+        if _PART.search(body[at:head_end] + b"\r"):
+            return min(head_end + 4, end), end
+        at = end + 2
+    return None

@@ -1,0 +1,175 @@
+"""One service at the gate: its row, its permission, who was sent, who waits, and for how long they may.
+
+A class's wait counts only while others hold the memory: not while the service's own wake is under way (that is
+bounded by `wake_limit_s`), and not for a place on an open service. A caller's own bound counts always.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from headway.core import wire
+from headway.gate.waiting import Order, Ticket
+
+RETRY_AFTER_MAX_S = 900.0  # clients of the OpenAI library do not retry after longer ones
+RETRY_AFTER_S = 15.0
+STALL_FIRST_S, STALL_MAX_S = 0.1, 2.0
+STATUS: Final[Mapping[str, int]] = {
+    "queue_full": 429,
+    "wait_over": 429,
+    "wake_over": 503,
+    "service_failed": 503,
+    "service_aside": 503,
+    "service_gone": 503,
+    "daemon_away": 503,
+    "upstream_unreachable": 503,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Send it now: it is counted. `upstream` is the base URL, empty while the service has no address."""
+
+    upstream: str
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """It waits. The holding returns it in `Moves` later, unless its owner says `left` first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Not now. `facts` are those of the service's `why`, plus position and bounds."""
+
+    code: str
+    status: int
+    retry_after_s: float
+    facts: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Moves:
+    """What a change caused: tickets forwarded from now on (and counted), and tickets refused."""
+
+    forward: list[Ticket] = field(default_factory=list)
+    refuse: list[tuple[Ticket, Refused]] = field(default_factory=list)
+
+
+class Line:
+    """One service. Holding changes it; nobody else does."""
+
+    def __init__(self, row: wire.Service, now_s: float) -> None:
+        self.row = row
+        self.order = Order(wire.CLASSES)
+        self.open = False
+        self.forwarded: set[Ticket] = set()  # pinning: sent and not over, probes included
+        self.active = 0  # of these, those that are use of the service
+        self.tunnels = 0
+        self.last_end_s: float | None = None  # of an attended request
+        self.waking_since_s: float | None = None
+        self.stall_s = 0.0  # > 0: connections are refused; one is tried at `retry_at_s`
+        self.retry_at_s = 0.0
+        self._counted_s = 0.0  # how long others held the memory, up to `_settled_s`
+        self._settled_s = now_s
+
+    def counting(self) -> bool:
+        """Whether waits count now."""
+        return self.row.state != "waking" and (not self.open or self.stall_s > 0)
+
+    def counted(self, now_s: float) -> float:
+        """Seconds counted so far."""
+        return self._counted_s + (now_s - self._settled_s if self.counting() else 0.0)
+
+    def settle(self, now_s: float) -> None:
+        """Book the counted time; call before anything that `counting` looks at changes."""
+        self._counted_s, self._settled_s = self.counted(now_s), now_s
+
+    def take(self, row: wire.Service, now_s: float) -> None:
+        """A new row; a wake that goes on keeps its start."""
+        self.row = row
+        if row.state != "waking":
+            self.waking_since_s = None
+        elif self.waking_since_s is None:
+            self.waking_since_s = now_s
+
+    def turn(self, gate: wire.GateWish, rev: int) -> None:
+        """The row after an `open` or `close`."""
+        self.row = replace(self.row, gate=gate, rev=rev)
+
+    def has_place(self) -> bool:
+        """Whether one more may be active."""
+        return self.row.max_active is None or self.active < self.row.max_active
+
+    def deadlines(self, now_s: float) -> Iterator[float]:
+        """When each bound that applies now ends. Nothing while nobody waits."""
+        if not len(self.order):
+            return
+        bounded = self.order.next_bounded()
+        if bounded is not None and bounded.wait_s is not None:
+            yield bounded.arrived_s + bounded.wait_s
+        if self.stall_s and self.open:
+            yield self.retry_at_s
+        if self.waking_since_s is not None and not self.open:
+            yield self.waking_since_s + self.row.wake_limit_s
+        if self.counting():
+            for class_ in wire.CLASSES:
+                oldest, limit_s = self.order.oldest(class_), self.row.max_wait_s.get(class_)
+                if oldest is not None and limit_s is not None:
+                    yield now_s + limit_s - (self.counted(now_s) - oldest.counted_s)
+
+    def expire(self, now_s: float, connected: bool) -> Iterator[tuple[Ticket, str]]:
+        """Take out everyone whose bound ended, each with the code of the refusal."""
+        code = "wait_over" if connected else "daemon_away"
+        while (ticket := self.order.next_bounded()) is not None and ticket.wait_s is not None:
+            if ticket.arrived_s + ticket.wait_s > now_s:
+                break
+            yield self._out(ticket), code
+        if self.waking_since_s is not None and not self.open:
+            while len(self.order) and now_s >= self.waking_since_s + self.row.wake_limit_s:
+                yield self.order.pop(), "wake_over" if connected else "daemon_away"
+        for class_ in wire.CLASSES if self.counting() else ():
+            limit_s = self.row.max_wait_s.get(class_)
+            while limit_s is not None and (ticket := self.order.oldest(class_)) is not None:
+                if self.counted(now_s) - ticket.counted_s < limit_s:
+                    break
+                yield self._out(ticket), "upstream_unreachable" if self.open else code
+
+    def demand(self, now_s: float, seq: int) -> wire.Demand:
+        """Whole values for the daemon."""
+        waiting = {}
+        for class_ in wire.CLASSES:
+            oldest = self.order.oldest(class_)
+            if oldest is not None:
+                age_s = max(0.0, now_s - oldest.arrived_s)
+                n, top = self.order.count(class_), self.order.priority_max(class_)
+                waiting[class_] = wire.Waiting(n, age_s, top)
+        end_age_s = None if self.last_end_s is None else max(0.0, now_s - self.last_end_s)
+        return wire.Demand(self.row.name, self.active, waiting, end_age_s, seq)
+
+    def held(self, now_s: float, limit: int) -> wire.Held:
+        """The first `limit` who wait, in order."""
+        entries: list[wire.HeldEntry] = []
+        for ticket in self.order.in_order():
+            if len(entries) == limit:
+                break
+            waited_s = max(0.0, now_s - ticket.arrived_s)
+            place = len(entries) + 1
+            entries.append(wire.HeldEntry(ticket.id, ticket.class_, ticket.client, waited_s, place))
+        return wire.Held(self.row.name, tuple(entries))
+
+    def _out(self, ticket: Ticket) -> Ticket:
+        self.order.remove(ticket)
+        return ticket
+
+
+def refusal(code: str, line: Line | None, **facts: Any) -> Refused:
+    """A refusal with the facts of the service, and when to try again (never above 900 s)."""
+    why = dict(line.row.why) if line is not None else {}
+    if line is not None:
+        why.update(service=line.row.name, state=line.row.state)
+    wanted = why.get("retry_after_s", why.get("expires_in_s"))
+    retry_after_s = RETRY_AFTER_S
+    if isinstance(wanted, (int, float)) and not isinstance(wanted, bool) and wanted >= 0:
+        retry_after_s = min(RETRY_AFTER_MAX_S, float(wanted))
+    return Refused(code, STATUS[code], retry_after_s, {**why, **facts})

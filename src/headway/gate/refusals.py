@@ -1,0 +1,179 @@
+"""Refusals and the gate's own answers, in the shape that the caller's library reads.
+
+A code is stable; the words may change. The facts (who holds the memory, since when, for at most how long more)
+stand beside the API's own error object, the same under all three shapes.
+"""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any, Final, Literal
+
+import msgspec
+
+from headway.core import wire
+from headway.gate.lines import Line, Refused
+
+Shape = Literal["openai", "anthropic", "ollama"]
+
+WORDS: Final[Mapping[str, str]] = {
+    "bad_request": "The request could not be read as HTTP/1.1.",
+    "header_twice": "A header that may stand once stands twice.",
+    "length_and_chunked": "Content-Length and Transfer-Encoding exclude each other.",
+    "transfer_encoding": "Only the transfer encoding `chunked` is supported.",
+    "content_length": "Content-Length is not a number of bytes.",
+    "header_invalid": "An X-Headway header has a value that is not understood.",
+    "chunk": "The chunked body is not framed as HTTP/1.1 asks.",
+    "head_too_large": "The request's head is larger than 64 KiB.",
+    "body_too_large": "The body is larger than the gate may read to find its model. Use the service's own port or "
+    "`/upstream/SERVICE/`, where bodies pass unread.",
+    "timeout": "The request did not arrive in time.",
+    "host_refused": "This Host is not in `allowed_hosts`.",
+    "origin_refused": "This Origin is not in `allowed_origins`.",
+    "token_missing": "A token is needed here: send `Authorization: Bearer hw_...`.",
+    "token_unknown": "This token is not known. Tokens are made with `headway token create`.",
+    "no_table": "The gate has no list of services yet. It comes from `headway daemon`.",
+    "model_required": "The request names no model.",
+    "model_not_found": "No service answers for this model.",
+    "service_unknown": "There is no service of this name.",
+    "route_unknown": "The front door has no such route. A service's own routes are under `/upstream/SERVICE/`.",
+    "control_route": "This route controls the engine and is refused here; `allow` in the service's config lists it.",
+    "queue_full": "Too many requests wait for this service.",
+    "wait_over": "The wait for this service ended before its turn came.",
+    "wake_over": "The service did not become ready within its limit.",
+    "service_failed": "The service failed and is being tried again with a back-off.",
+    "service_aside": "The service is not running, and this route does not start it.",
+    "service_gone": "The service is no longer configured.",
+    "daemon_away": "The service is not running, and `headway daemon`, which would start it, is away.",
+    "gate_draining": "The gate is being replaced; ask again.",
+    "upstream_unreachable": "The server of this service does not accept connections.",
+    "upstream_closed": "The server closed the connection without an answer.",
+    "upstream_bad": "The server's answer was not HTTP/1.1.",
+    "upstream_cut": "The request was cut off because its service had to stop.",
+}
+HOLDER: Final = ("activity", "note", "held_s", "expires_in_s", "preemptible")
+
+
+def message(code: str, facts: Mapping[str, Any]) -> str:
+    """What happened, who holds the memory and for at most how long more."""
+    own = facts.get("message")
+    words = [own if isinstance(own, str) and own else WORDS.get(code, code)]
+    if isinstance(facts.get("activity"), str):
+        held = f" for {_words(facts['held_s'])}" if isinstance(facts.get("held_s"), (int, float)) else ""
+        left = facts.get("expires_in_s")
+        more = f", for up to {_words(left)} more" if isinstance(left, (int, float)) else ""
+        note = f" ({facts['note']})" if facts.get("note") else ""
+        words.append(f"The memory is held by {facts['activity']}{note}{held}{more}.")
+    if facts.get("known"):
+        words.append("Known: " + ", ".join(str(name) for name in facts["known"][:20]) + ".")
+    return " ".join(words)
+
+
+def _words(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def document(shape: Shape, code: str, status: int, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The error as the caller's API writes it, with our facts beside it."""
+    text = message(code, facts)
+    ours: dict[str, Any] = {"code": code}
+    holder = {name: facts[name] for name in HOLDER if name in facts}
+    if holder:
+        ours["holder"] = holder
+    ours.update((key, value) for key, value in facts.items() if key not in HOLDER and key not in ("message", "code"))
+    if shape == "ollama":
+        return {"error": text, **ours}
+    if shape == "anthropic":
+        kind = "overloaded_error" if status in (429, 503) else "invalid_request_error"
+        return {"type": "error", "error": {"type": kind, "message": text}, **ours}
+    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    return {"error": {"message": text, "type": kind, "param": facts.get("param"), "code": code}, **ours}
+
+
+def reply(
+    status: int,
+    body: bytes,
+    *,
+    media: str = "application/json",
+    request_id: str = "",
+    close: bool = False,
+    head_only: bool = False,
+    extra: Mapping[str, str] | None = None,
+) -> bytes:
+    """A whole response of the gate's own."""
+    try:
+        phrase = HTTPStatus(status).phrase
+    except ValueError:
+        phrase = ""
+    lines = [f"HTTP/1.1 {status} {phrase}", f"Content-Type: {media}", f"Content-Length: {len(body)}"]
+    if request_id:
+        lines.append(f"X-Request-Id: {request_id}")
+    lines += [f"{name}: {value}" for name, value in (extra or {}).items()]
+    if close:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + (b"" if head_only else body)
+
+
+def retry_headers(refused: Refused) -> dict[str, str]:
+    """Retry-After in whole seconds, at least 1, never above 900."""
+    return {"Retry-After": str(max(1, round(refused.retry_after_s)))} if refused.status in (429, 503) else {}
+
+
+def shape_of(path: str) -> Shape:
+    """Whose error shape a path's callers read."""
+    if "/messages" in path:
+        return "anthropic"
+    return "ollama" if path.startswith("/api/") and not path.startswith("/api/v1/") else "openai"
+
+
+def encode(row: Any) -> bytes:
+    """Compact JSON."""
+    return msgspec.json.encode(row)
+
+
+def word(line: Line) -> str:
+    """A service's state in people's words, for X-Headway-State."""
+    row = line.row
+    return row.word or ("stopped" if row.state == "aside" else row.state)
+
+
+def models(lines: Mapping[str, Line], only: str | None = None) -> dict[str, Any]:
+    """All configured models with their state, those that are aside too (OpenAI's list)."""
+    data = []
+    for name in sorted(lines):
+        if only is not None and name != only:
+            continue
+        for alias in lines[name].row.names or (name,):
+            data.append(_model(alias, lines[name]))
+    return {"object": "list", "data": data}
+
+
+def model(lines: Mapping[str, Line], wanted: str | None) -> dict[str, Any] | None:
+    """One model, None when no service answers for it."""
+    for name in sorted(lines):
+        if wanted in (lines[name].row.names or (name,)) or wanted == name:
+            return _model(str(wanted), lines[name])
+    return None
+
+
+def _model(alias: str, line: Line) -> dict[str, Any]:
+    return {"id": alias, "object": "model", "created": 0, "owned_by": "headway", "state": word(line),
+            "service": line.row.name}  # fmt: skip
+
+
+def tags(lines: Mapping[str, Line]) -> dict[str, Any]:
+    """All configured models with their state (Ollama's list)."""
+    rows = []
+    for name in sorted(lines):
+        for alias in lines[name].row.names or (name,):
+            rows.append({"name": alias, "model": alias, "modified_at": "1970-01-01T00:00:00Z", "size": 0,
+                         "digest": "", "details": {}, "state": word(lines[name])})  # fmt: skip
+    return {"models": rows}
+
+
+def root(lines: Mapping[str, Line], mode: wire.Mode) -> str:
+    """The front door in plain text."""
+    rows = ["Headway: shares the GPUs of this machine between model servers and jobs.", f"Mode: {mode}", ""]
+    rows += [f"{name:24} {word(lines[name])}" for name in sorted(lines)] or ["No service is configured."]
+    return "\n".join([*rows, "", "Models: /v1/models   A service's own routes: /upstream/SERVICE/", ""])

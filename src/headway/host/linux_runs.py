@@ -1,0 +1,221 @@
+"""Process trees that outlive the daemon, on Linux: a shim and a lock per run, /proc and pidfds to look and to signal.
+
+Whatever is known of a run is in its files and its lock. What this object remembers are short cuts: a new one finds the
+same answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from headway.host import linux_net
+from headway.host.linux_proc import first_death, process, send
+from headway.host.run_files import RunFiles
+from headway.host.run_trees import Name, RunTrees
+from headway.ports import RunSpec, RunState
+
+SHIM = Path(__file__).with_name("shim.py")
+USABLE_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:+-]{0,199}")
+SOONEST_S = 0.002  # between two looks right after something happened
+STARTING_S = 0.02  # at most, while a shim is about to execute its command, and between two KILLs
+SLOWEST_S = 0.25  # at most, otherwise
+FREEZE_PASSES = 20  # a tree that forks while it is being frozen is walked again
+# Of the daemon's own environment: words to it from its supervisor, and what an outer Headway told it.
+NOT_FOR_RUNS = re.compile(r"NOTIFY_SOCKET|WATCHDOG_(PID|USEC)|LISTEN_(PID|FDS|FDNAMES)|HEADWAY_.*")
+
+
+class LinuxRuns:
+    """Implements ports.Runs over one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory.absolute()
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        self._trees = RunTrees(self.boot_id, self._files)
+        self._children: dict[str, subprocess.Popen[bytes]] = {}  # shims we started, to be reaped
+        for half_made in self._directory.glob(".*.new"):
+            if not RunFiles(half_made).locked():
+                shutil.rmtree(half_made, ignore_errors=True)
+        for run_id in self.known():
+            self._trees.learn(run_id)
+
+    # -------------------------------------------------------- files
+
+    def launch(self, spec: RunSpec) -> None:
+        """Start a run. It outlives us from the moment it can be seen. May be called in a thread: it waits for the disk.
+
+        Raises:
+            FileExistsError: the id was used before.
+            ValueError: the id cannot be a directory's name.
+            OSError: no space, no processes left. Nothing runs then.
+        """
+        if not USABLE_ID.fullmatch(spec.id):
+            raise ValueError(f"{spec.id!r} cannot be the id of a run: letters, digits and _.@:+- only")
+        self._reap()
+        files = self._files(spec.id)
+        # ids are unique in one state directory, tokens on the whole machine
+        lock = files.create(spec, token=f"{spec.id}.{secrets.token_hex(8)}")
+        try:
+            log = os.open(files.directory / spec.log_name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                child = subprocess.Popen(
+                    [sys.executable, "-I", "-S", str(SHIM), str(lock), str(files.directory)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env={
+                        name: value for name, value in os.environ.items() if not NOT_FOR_RUNS.fullmatch(name)
+                    },
+                    pass_fds=(lock,),
+                    start_new_session=True,
+                )
+            finally:
+                os.close(log)
+        finally:
+            os.close(lock)  # from here on the shim alone holds it
+        self._children[spec.id] = child
+        self._trees.learn(spec.id, child.pid)
+
+    def read(self, run_id: str) -> RunState | None:
+        """The run as its files and its lock show it now."""
+        self._reap()
+        return self._files(run_id).state()
+
+    def known(self) -> Sequence[str]:
+        """Ids of every run directory there is, sorted."""
+        return sorted(path.name for path in self._directory.iterdir() if not path.name.startswith("."))
+
+    def directory(self, run_id: str) -> Path:
+        """Where that run's files are, or would be."""
+        return self._directory / run_id
+
+    def log_tail(self, run_id: str, lines: int) -> list[str]:
+        """Its last lines of output."""
+        return self._files(run_id).tail(lines)
+
+    def forget(self, run_id: str) -> None:
+        """Remove what is left of a run that has ended, or that never ran.
+
+        Raises:
+            ValueError: it still lives.
+        """
+        state = self.read(run_id)
+        if state is None:
+            return
+        if not state.ended or self._trees.of(run_id):
+            raise ValueError(f"run {run_id} still lives; stop it first")
+        shutil.rmtree(self.directory(run_id))
+        self._trees.forget(run_id)
+
+    # -------------------------------------------------------- waiting
+
+    async def changed(self, run_id: str, known: RunState) -> RunState:
+        """Wait until the run differs from `known`: at once when a process ends, else within a quarter second."""
+        pause_s, dead = SOONEST_S, set[Name]()
+        while True:
+            state = self.read(run_id)
+            if state is None:  # forgotten
+                state = replace(known, lock_held=False, gone=True)
+            if state != known:
+                return state
+            watched = (self._shim(run_id), None if state.exit else _name(state))
+            newly = await first_death({name for name in watched if name} - dead, pause_s)
+            dead |= newly
+            limit_s = SLOWEST_S if state.ran or not state.lock_held else STARTING_S
+            pause_s = SOONEST_S if newly else min(pause_s * 2, limit_s)
+
+    # -------------------------------------------------------- trees
+
+    def pids(self, run_id: str) -> frozenset[int]:
+        """Living processes of the tree, the shim left out."""
+        return frozenset(one.pid for one in self._trees.of(run_id))
+
+    def owner(self, pid: int) -> str | None:
+        """The run a living pid belongs to: a shim above it, or the token in its environment."""
+        return self._trees.owner(pid)
+
+    def signal(self, run_id: str, freeze: bool) -> None:
+        """Stop or continue every process of the tree."""
+        done: set[Name] = set()
+        for _ in range(FREEZE_PASSES):
+            fresh = [one for one in self._trees.of(run_id) if (one.pid, one.start_ticks) not in done]
+            if not fresh:
+                return
+            for one in fresh:
+                send(one, signal.SIGSTOP if freeze else signal.SIGCONT)
+                done.add((one.pid, one.start_ticks))
+
+    async def stop(self, run_id: str, grace_s: float) -> None:
+        """End the tree: TERM once to each process, and CONT for a stopped one; after `grace_s` KILL until none is left.
+
+        There is no limit here: a process that the kernel cannot end keeps this waiting.
+        """
+        state = self.read(run_id)
+        while state is not None and state.lock_held and not state.ran:
+            state = await self.changed(run_id, state)  # the shim is about to execute it
+        if state is None or not state.ran or state.gone:
+            return
+        loop = asyncio.get_running_loop()
+        kill_at_s = loop.time() + grace_s
+        told: set[Name] = set()
+        while tree := self._trees.of(run_id):
+            left_s = kill_at_s - loop.time()
+            for one in tree:
+                if left_s <= 0:
+                    send(one, signal.SIGKILL)
+                elif (one.pid, one.start_ticks) not in told:
+                    send(one, signal.SIGTERM, signal.SIGCONT)
+            names = {(one.pid, one.start_ticks) for one in tree}
+            told |= names
+            await first_death(names, min(SLOWEST_S, left_s) if left_s > 0 else STARTING_S)
+        await self._closed(run_id)
+
+    # -------------------------------------------------------- ports
+
+    def listens(self, run_id: str, port: int) -> bool:
+        """Whether 127.0.0.1:`port` reaches a process of that tree, and nobody else."""
+        return linux_net.owned(port, self.pids(run_id))
+
+    def listener(self, port: int) -> str | None:
+        """Who listens on that port, in words."""
+        return linux_net.listener_words(port)
+
+    # -------------------------------------------------------- inside
+
+    def _files(self, run_id: str) -> RunFiles:
+        return RunFiles(self.directory(run_id))
+
+    def _shim(self, run_id: str) -> Name | None:
+        child = self._children.get(run_id)
+        return self._trees.learn(run_id, child.pid if child else None)
+
+    async def _closed(self, run_id: str) -> None:
+        """Wait until the shim of an empty tree has written its last word, or write it in place of a dead one."""
+        shim = self._shim(run_id)
+        above = process(shim[0]) if shim else None
+        if above is not None and shim == (above.pid, above.start_ticks):
+            send(above, signal.SIGCONT)  # somebody may have stopped it
+        state = self.read(run_id)
+        while state is not None and not state.ended:
+            state = await self.changed(run_id, state)
+        if state is not None and not state.gone:
+            self._files(run_id).mark_gone()
+
+    def _reap(self) -> None:
+        for run_id, child in list(self._children.items()):
+            if child.poll() is not None:
+                self._children.pop(run_id, None)
+
+
+def _name(state: RunState) -> Name | None:
+    return None if state.pid is None or state.start_ticks is None else (state.pid, state.start_ticks)

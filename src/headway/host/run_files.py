@@ -1,0 +1,130 @@
+"""The files of one run: what launcher and shim wrote, and the lock that says whether it lives."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.core.model import Exit
+from headway.ports import RunSpec, RunState
+
+SPEC, LOCK = "spec.json", "lock"
+TAIL_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """`runs/ID`. Nothing is remembered here: each call reads."""
+
+    directory: Path
+
+    def create(self, spec: RunSpec, token: str) -> int:
+        """Make the directory with its spec, locked before anybody can see it; returns the lock's descriptor.
+
+        Raises:
+            FileExistsError: the id was used before.
+        """
+        if self.directory.exists():
+            raise FileExistsError(f"run {spec.id} exists already")
+        half_made = self.directory.with_name(f".{spec.id}.new")
+        shutil.rmtree(half_made, ignore_errors=True)  # of a launcher that was killed: its lock died with it
+        half_made.mkdir(mode=0o700)
+        lock = os.open(half_made / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            write_whole(half_made / SPEC, {**asdict(spec), "env": dict(spec.env), "token": token})
+            try:
+                half_made.rename(self.directory)
+            except OSError as error:
+                raise FileExistsError(f"run {spec.id} exists already") from error
+        except BaseException:
+            os.close(lock)
+            raise
+        return lock
+
+    def locked(self) -> bool:
+        """Whether somebody holds the lock. A shared try that is given back at once disturbs nobody."""
+        try:
+            fd = os.open(self.directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+        return False
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """One of the files; None when it is not there."""
+        try:
+            text = (self.directory / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        found: dict[str, Any] = json.loads(text)
+        return found
+
+    def state(self) -> RunState | None:
+        """The run as it is now. The lock is looked at first: once it is free, the files are final.
+
+        While the shim is still about to execute the command, `pid` is None: whether that works is not known yet.
+        """
+        held = self.locked()
+        spec = self.document(SPEC)
+        if spec is None:
+            return None
+        started, ended = self.document("started"), self.document("exit")
+        if started is not None and held and ended is None and not (self.directory / "executed").exists():
+            started = None
+        return RunState(
+            id=spec["id"],
+            holder=spec["holder"],
+            lock_held=held,
+            pid=started["pid"] if started else None,
+            start_ticks=started["start_ticks"] if started else None,
+            boot_id=started["boot_id"] if started else None,
+            exit=_exit(ended) if ended else None,
+            gone=(self.directory / "gone").exists(),
+            port=spec["port"],
+            kind=spec["kind"],
+            error=ended.get("error") if ended else None,
+        )
+
+    def mark_gone(self) -> None:
+        """Write `gone` in place of a shim that was killed."""
+        write_whole(self.directory / "gone", {"by": "stop"})
+
+    def tail(self, lines: int) -> list[str]:
+        """The last lines of the log, without what is cut off at 64 KiB."""
+        spec = self.document(SPEC)
+        if spec is None or lines <= 0:
+            return []
+        try:
+            with open(self.directory / spec["log_name"], "rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - TAIL_BYTES))
+                text = file.read(TAIL_BYTES).decode(errors="replace")
+        except FileNotFoundError:
+            return []
+        found = text.splitlines()
+        return (found[1:] if size > TAIL_BYTES else found)[-lines:]
+
+
+def write_whole(path: Path, document: dict[str, Any]) -> None:
+    """Put a file in place in one step, on disk before it has its name."""
+    half_written = path.with_name(path.name + ".new")
+    with open(half_written, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        json.dump(document, file)
+        file.flush()
+        os.fsync(file.fileno())
+    half_written.rename(path)
+
+
+def _exit(document: dict[str, Any]) -> Exit:
+    return Exit(code=document["code"], peak_host_bytes=document["peak_host_bytes"], at_s=document["at_s"])

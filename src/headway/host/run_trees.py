@@ -1,0 +1,91 @@
+"""Which processes belong to which run: by parentage below its shim, or by its token once the shim was killed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headway.host.linux_proc import Process, ancestors, descendants, process, processes, token
+from headway.host.run_files import SPEC, RunFiles
+
+OWNERS_MAX = 4096
+
+Name = tuple[int, int]  # (pid, start ticks)
+
+
+class RunTrees:
+    """Finds the processes of runs. What it remembers are short cuts, filled again from the files."""
+
+    def __init__(self, boot_id: str, files: Callable[[str], RunFiles]) -> None:
+        self._boot_id, self._files = boot_id, files
+        self._tokens: dict[str, str] = {}  # token -> run
+        self._shims: dict[int, tuple[int, str]] = {}  # pid -> (start ticks, run)
+        self._owners: dict[Name, str] = {}
+
+    def learn(self, run_id: str, shim_pid: int | None = None) -> Name | None:
+        """Take token and shim from the run's files; returns the shim, None while that is not known.
+
+        `shim_pid`: the shim just started, which has written nothing yet.
+        """
+        files = self._files(run_id)
+        if (spec := files.document(SPEC)) is not None:
+            self._tokens[spec["token"]] = run_id
+        started = files.document("started")
+        if started is not None and started["boot_id"] == self._boot_id:
+            shim_pid, ticks = int(started["shim"]), int(started["shim_start_ticks"])
+        elif shim_pid is not None and (shim := process(shim_pid)) is not None:
+            ticks = shim.start_ticks
+        else:
+            return None
+        self._shims[shim_pid] = (ticks, run_id)
+        return shim_pid, ticks
+
+    def forget(self, run_id: str) -> None:
+        """Drop the short cuts to a run."""
+        self._tokens = {one: run for one, run in self._tokens.items() if run != run_id}
+        self._shims = {pid: known for pid, known in self._shims.items() if known[1] != run_id}
+        self._owners = {name: run for name, run in self._owners.items() if run != run_id}
+
+    def of(self, run_id: str) -> list[Process]:
+        """Living processes of the run's tree, parents first, the shim left out."""
+        files = self._files(run_id)
+        if (files.directory / "gone").exists():
+            return []
+        shim = self.learn(run_id)
+        table = processes()
+        above = table.get(shim[0]) if shim else None
+        if above is not None and (above.pid, above.start_ticks) == shim and above.alive:
+            return descendants([above.pid], table)  # it is subreaper: nothing leaves the tree
+        return self._survivors(files, table)
+
+    def owner(self, pid: int) -> str | None:
+        """The run that a living pid belongs to; None: not ours."""
+        one = process(pid)
+        if one is None or not one.alive:
+            return None
+        name = (one.pid, one.start_ticks)
+        found = self._owners.get(name) or self._find_owner(one)
+        if found is not None:
+            if len(self._owners) >= OWNERS_MAX:
+                self._owners.clear()
+            self._owners[name] = found
+        return found
+
+    def _survivors(self, files: RunFiles, table: dict[int, Process]) -> list[Process]:
+        """What a killed shim left behind: the leader, all that carry the token, and all below them."""
+        spec, started = files.document(SPEC), files.document("started")
+        if spec is None or started is None or started["boot_id"] != self._boot_id:
+            return []
+        leader = (started["pid"], started["start_ticks"])
+        ours = [
+            one
+            for one in table.values()
+            if one.alive and ((one.pid, one.start_ticks) == leader or token(one.pid) == spec["token"])
+        ]
+        return ours + descendants([one.pid for one in ours], table)
+
+    def _find_owner(self, one: Process) -> str | None:
+        for above in ancestors(one):
+            ticks, run_id = self._shims.get(above.pid, (None, None))
+            if ticks == above.start_ticks:
+                return run_id
+        return self._tokens.get(token(one.pid) or "")

@@ -1,0 +1,175 @@
+"""Stands over one run: starts its command, waits for the whole tree, and writes down how it ended.
+
+Run as `python -I -S shim.py LOCK_FD RUN_DIR`, in a session of its own, with the run's locked file inherited as LOCK_FD
+and its own output (and so the command's) already going to the log. Standard library only, nothing of ours: an upgrade
+of the package must not reach into a shim that runs for days.
+
+Files it writes into RUN_DIR, each whole or absent: `started` before the command runs, `executed` once it does, `exit`
+when the leader ended, `gone` when no descendant is left. Their space is taken before the start, so a disk that fills
+up later cannot swallow an exit code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False  # importing typing would cost a quarter of our start
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+PR_SET_CHILD_SUBREAPER = 36
+RECORD_BYTES = 2048  # of each file, padded with blanks
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # exit codes, as shells use them
+GO = b"g"
+# What a terminal, a logout or a stop of somebody else's sends around. Only SIGKILL ends a shim early.
+MEANT_FOR_OTHERS = (
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGINT,
+    signal.SIGQUIT,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGTSTP,
+    signal.SIGTTIN,
+    signal.SIGTTOU,
+)
+
+
+def reserve(directory: str, name: str) -> None:
+    """Take the disk space of a file that is written later."""
+    with open(f"{directory}/{name}.tmp", "wb") as file:
+        file.write(b" " * RECORD_BYTES)
+        file.flush()
+
+
+def put(directory: str, name: str, document: dict[str, Any]) -> None:
+    """Write a file into its reserved space and give it its name: temporary file, fsync, rename."""
+    half_written = f"{directory}/{name}.tmp"
+    with open(half_written, "r+b") as file:
+        file.write(json.dumps(document).encode().ljust(RECORD_BYTES))
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(half_written, f"{directory}/{name}")
+
+
+def tell(directory: str, name: str, document: dict[str, Any]) -> None:
+    """`put`, where a disk that fails must not end the watch: the log gets the words instead."""
+    try:
+        put(directory, name, document)
+    except OSError as error:
+        print(f"headway shim: cannot write {name} ({error}): {document}", file=sys.stderr, flush=True)
+
+
+def start_ticks(pid: int) -> int:
+    """Field 22 of /proc/PID/stat: with the pid and the boot id it names a process for ever."""
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        text = file.read()
+    return int(text[text.rindex(b")") + 2 :].split()[19])
+
+
+def boottime_s() -> float:
+    """Seconds since boot, sleep included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def become(spec: dict[str, Any], go: int, failed: int) -> NoReturn:
+    """In the child: wait for the word, then turn into the command. End of file instead of a word: never run it."""
+    argv, what, code = [str(word) for word in spec["argv"]], "cannot run it", NOT_FOUND
+    try:
+        os.setsid()
+        if os.read(go, 1) != GO:
+            os._exit(0)
+        for number in signal.valid_signals():
+            if number not in (signal.SIGKILL, signal.SIGSTOP):
+                try:
+                    signal.signal(number, signal.SIG_DFL)
+                except OSError:  # numbers that the C library keeps for itself
+                    pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if not argv:
+            raise ValueError("the command is empty")
+        if cwd := spec.get("cwd"):
+            what = f"cannot enter {cwd}"
+            os.chdir(cwd)
+        what = f"cannot run {argv[0]}"
+        environment = {**os.environ, "HEADWAY_PID": str(os.getpid()), **spec["env"]}
+        environment["HEADWAY_RUN"] = spec["token"]
+        os.execvpe(argv[0], argv, environment)
+    except OSError as error:
+        code = NOT_EXECUTABLE if error.errno in (errno.EACCES, errno.ENOEXEC, errno.EPERM) else NOT_FOUND
+        os.write(failed, f"{what}: {error.strerror}".encode())
+    except Exception as error:
+        os.write(failed, str(error).encode())
+    os._exit(code)
+
+
+def start(spec: dict[str, Any], directory: str, lock: int) -> tuple[int, str]:
+    """Fork and let the child become the command; returns its pid and why it could not ("" when it could).
+
+    The child runs nothing before `started` is on disk: a run without that file never ran, whenever we were killed.
+    """
+    wait_go, give_go = os.pipe()
+    read_failed, failed = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        for fd in (lock, give_go, read_failed):
+            os.close(fd)
+        become(spec, wait_go, failed)
+    os.close(wait_go)
+    os.close(failed)
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot_id = file.read().strip()
+    me = os.getpid()
+    who = {"pid": pid, "start_ticks": start_ticks(pid), "shim": me, "shim_start_ticks": start_ticks(me)}
+    put(directory, "started", {**who, "boot_id": boot_id, "at_s": boottime_s()})
+    os.write(give_go, GO)
+    os.close(give_go)
+    with open(read_failed, "rb") as file:  # its end comes with the exec
+        error = file.read().decode(errors="replace")
+    if not error:
+        os.rename(f"{directory}/executed.tmp", f"{directory}/executed")
+    return pid, error
+
+
+def watch(leader: int, error: str, directory: str) -> None:
+    """Reap until no descendant is left, and record the leader's end when it comes."""
+    while True:
+        try:
+            pid, status, usage = os.wait4(-1, 0)
+        except ChildProcessError:
+            break
+        if pid == leader:
+            record: dict[str, Any] = {
+                "code": os.waitstatus_to_exitcode(status),
+                "peak_host_bytes": usage.ru_maxrss * 1024,
+                "at_s": boottime_s(),
+                "user_s": usage.ru_utime,
+                "system_s": usage.ru_stime,
+            }
+            tell(directory, "exit", {**record, "error": error[:1000]} if error else record)
+    tell(directory, "gone", {"at_s": boottime_s()})
+
+
+def main() -> None:
+    """Run what RUN_DIR/spec.json says."""
+    lock, directory = int(sys.argv[1]), sys.argv[2]
+    os.set_inheritable(lock, False)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    for number in MEANT_FOR_OTHERS:
+        signal.signal(number, signal.SIG_IGN)
+    with open(f"{directory}/spec.json") as file:
+        spec = json.load(file)
+    for name in ("started", "executed", "exit", "gone"):
+        reserve(directory, name)
+    leader, error = start(spec, directory, lock)
+    watch(leader, error, directory)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""What the daemon needs from the outside, as Protocols. app.py alone puts concrete ones in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from headway.core.commands import Command, Reply
+from headway.core.model import (
+    Confidence,
+    DeviceId,
+    Event,
+    Exit,
+    FormName,
+    Holder,
+    HolderId,
+    MoveRule,
+    Snapshot,
+)
+
+
+class Clock(Protocol):
+    """`now_s` counts while the machine sleeps and never jumps (boottime); `wall_s` is for people."""
+
+    def now_s(self) -> float: ...
+    def wall_s(self) -> float: ...
+
+
+# ---------------------------------------------------------------- host
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """What a shim is asked to run. Written to runs/ID/spec.json before anything starts."""
+
+    id: str
+    holder: HolderId
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)  # on top of the daemon's own
+    cwd: str | None = None
+    port: int | None = None
+    kind: str = "main"  # main | hook
+    log_name: str = "log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunState:
+    """A run as its files and its lock show it. Nothing here is remembered by the daemon."""
+
+    id: str
+    holder: HolderId
+    lock_held: bool  # the shim or something that inherited its lock lives
+    pid: int | None = None
+    start_ticks: int | None = None
+    boot_id: str | None = None
+    exit: Exit | None = None  # of the leader
+    gone: bool = False  # no descendant is left
+    port: int | None = None
+    kind: str = "main"
+    error: str | None = None  # why the command could not be executed
+
+    @property
+    def ended(self) -> bool:
+        """Nothing of it lives any more, whether or not its exit code is known."""
+        return self.gone or not self.lock_held
+
+    @property
+    def ran(self) -> bool:
+        return self.pid is not None
+
+
+class Runs(Protocol):
+    """Process trees that outlive the daemon, each under a shim (host/)."""
+
+    boot_id: str
+
+    def launch(self, spec: RunSpec) -> None:
+        """Write the spec, take the lock, start the shim. Refuses (FileExistsError) an id that was used before."""
+
+    def read(self, run_id: str) -> RunState | None:
+        """None: no such run. Milliseconds; safe to call from the loop."""
+
+    def known(self) -> Sequence[str]:
+        """Ids of every run directory there is, sorted."""
+
+    async def changed(self, run_id: str, known: RunState) -> RunState:
+        """Wait until the run differs from `known`. Never returns the same state twice."""
+
+    def pids(self, run_id: str) -> frozenset[int]:
+        """Living processes of that run's tree, found by parentage and by token. Empty when none."""
+
+    def owner(self, pid: int) -> str | None:
+        """The run that a living pid belongs to, proven by parentage or token; None = not ours."""
+
+    async def stop(self, run_id: str, grace_s: float) -> None:
+        """TERM (and CONT), wait up to `grace_s`, KILL, until nothing of the tree is left. 0 = KILL at once.
+
+        Safe to call twice, and for a run that has ended.
+        """
+
+    def signal(self, run_id: str, freeze: bool) -> None:
+        """Freeze or thaw the whole tree."""
+
+    def log_tail(self, run_id: str, lines: int) -> list[str]: ...
+
+    def directory(self, run_id: str) -> Path: ...
+
+    def listens(self, run_id: str, port: int) -> bool:
+        """Does a process of that run's tree own the listening socket on 127.0.0.1:`port` (or any address)?"""
+
+    def listener(self, port: int) -> str | None:
+        """Words for whoever listens on that port ("pid 4711 (python server.py)"), None if nobody does."""
+
+    def forget(self, run_id: str) -> None:
+        """Remove the directory of a run that has ended."""
+
+
+class Host(Protocol):
+    """The rest of what an operating system is asked."""
+
+    def free_host_bytes(self) -> int: ...
+    def peer_uid(self, sock: Any) -> int | None: ...
+
+
+# ---------------------------------------------------------------- drivers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a probe answered."""
+
+    form: FormName | None
+    ready: bool = False
+    engine_active: int | None = None
+    upstream: str | None = None
+    down: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """What a finished move has to say."""
+
+    upstream: str | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """One move, as the driver is asked for it. `run_id` names the run to create, or the present one.
+
+    `hook_id` is the id for a short run (park / resume command); the same id is given again after a
+    restart of the daemon, so that a hook still under way is found instead of run twice.
+    """
+
+    holder: Holder
+    form: FormName
+    device_env: Mapping[str, str]  # CUDA_VISIBLE_DEVICES and friends
+    limit_s: float
+    run_id: str
+    hook_id: str
+    kill: bool = False
+
+
+class Driver(Protocol):
+    """How a holder changes form. No retries, no logging, no decisions: it acts or raises DriverFailed.
+
+    Drivers hold nothing about a process: everything is in the run's files and the holder.
+    """
+
+    name: str
+    moves: tuple[MoveRule, ...]
+
+    async def observe(self, holder: Holder) -> Seen:
+        """What form is it in? `form=None`: no probe, or it cannot tell. Never wakes anything."""
+
+    async def move(self, task: Task) -> Moved:
+        """Ensure the form (safe to call twice). Returns when the driver believes it; memory is measured after."""
+
+
+# ---------------------------------------------------------------- meters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceReading:
+    """One device of one reading. None is unknown."""
+
+    id: DeviceId
+    name: str  # short name people use, such as gpu0
+    index: int
+    total_bytes: int | None
+    used_bytes: int | None
+    free_bytes: int | None
+    processes: tuple[tuple[int, int | None], ...] | None  # (pid, bytes); None: no per-process readings
+    confidence: Confidence = "measured"
+    pool: str = "own"
+    trouble: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)  # utilisation, temperature, model name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    at_s: float  # boottime at which this reading began
+    devices: tuple[DeviceReading, ...]
+    trouble: str | None = None  # why there is no reading at all
+
+
+class Meter(Protocol):
+    """Reads devices. Calls `on_reading` in the event loop; silence is reported as a Reading with trouble."""
+
+    async def start(self, on_reading: Callable[[Reading], None]) -> None: ...
+    def read_now(self) -> None:
+        """Ask for a reading at once; it comes through `on_reading`."""
+
+    async def stop(self) -> None: ...
+
+
+# ---------------------------------------------------------------- store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLine:
+    """One finished request, as the gate logged it."""
+
+    source: str  # file
+    offset: int  # byte offset of its line
+    doc: str  # the line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Everything one turn changed: one transaction."""
+
+    holders: tuple[tuple[HolderId, str, str], ...] = ()  # (id, kind, JSON document)
+    holders_gone: tuple[HolderId, ...] = ()
+    pending: tuple[tuple[HolderId, str], ...] = ()  # intents (JSON document)
+    pending_gone: tuple[HolderId, ...] = ()
+    events: tuple[tuple[Event, float], ...] = ()  # with the wall clock, seconds since the epoch
+    requests: tuple[RequestLine, ...] = ()
+    offsets: Mapping[str, int] = field(default_factory=dict)  # log file -> next byte to read
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What was there at start."""
+
+    holders: tuple[tuple[HolderId, str, str], ...]
+    pending: tuple[tuple[HolderId, str], ...]
+    offsets: Mapping[str, int]
+    meta: Mapping[str, str]
+
+
+class Store(Protocol):
+    """One writer thread, FULL commits. `save` returns at once; the future is done after the commit.
+
+    Batches are committed in the order given; a failed one raises StoreFailed from its future and changed nothing.
+    """
+
+    def load(self) -> Saved: ...
+    def save(self, batch: Batch) -> asyncio.Future[None]: ...
+    async def close(self) -> None: ...
+
+
+class Journal(Protocol):
+    """Append-only file in the runtime directory, for intents while the store is silent."""
+
+    def append(self, doc: Mapping[str, Any]) -> None: ...
+    def read(self) -> list[dict[str, Any]]: ...
+    def clear(self) -> None: ...
+
+
+class Reader(Protocol):
+    """History, from read-only connections in a thread."""
+
+    async def events(self, holder: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
+    async def requests(self, service: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
+
+
+# ---------------------------------------------------------------- towards people
+
+
+class Inbox(Protocol):
+    """The only way to change anything: commands in, a reply per command after its turn was saved."""
+
+    def submit(self, command: Command) -> Awaitable[Reply]: ...
+
+
+class Hub(Protocol):
+    """The present state, for readers in the same loop."""
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    @property
+    def verdicts(self) -> Mapping[HolderId, Any]: ...
+
+    @property
+    def revision(self) -> int: ...
+
+    async def wait(self, after: int, limit_s: float) -> int:
+        """Wait until the revision is above `after`; returns the revision, after `limit_s` the old one."""
+
+    def changed_since(self, revision: int) -> frozenset[HolderId] | None:
+        """Ids changed after that revision; None: too long ago, read everything again."""
+
+
+class Alert(Protocol):
+    """Tells people. Never raises."""
+
+    async def send(self, event: Event, sentence: str) -> None: ...
