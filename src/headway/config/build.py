@@ -71,7 +71,7 @@ def build(config: Config, moves: Mapping[str, Moves], reads_busy: Collection[str
             _service(name, service, moves[service.driver], service.driver in reads_busy, residency_s)
             for name, service in config.service.items()
         ),
-        recipes=tuple((_job(name, job, moves[job.driver]), job.hold) for name, job in config.job.items()),
+        recipes=tuple((job_spec(name, job, moves[job.driver]), job.hold) for name, job in config.job.items()),
         devices=tuple(
             DeviceSettings(
                 name=name,
@@ -147,7 +147,8 @@ def _service(
     )
 
 
-def _job(name: str, job: JobConfig, moves: Moves) -> JobSpec:
+def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
+    """The spec of one recipe."""
     # a frozen job still holds all its memory
     declared = {"running": job.memory.running, "frozen": job.memory.running, "parked": job.memory.parked}
     forms = _forms("job", moves, declared, job, frozen=job.placement == "yield")

@@ -141,8 +141,9 @@ def _needs(
             yield Problem((*path, "devices"), "it needs no device (gpus = 0)")
         return
     count = count_of(holder)
-    if holder.devices and holder.gpus is not None and holder.gpus != len(holder.devices):
-        yield Problem((*path, "gpus"), f"is {holder.gpus}, but devices names {len(holder.devices)}")
+    if holder.devices and count > len(holder.devices):
+        yield Problem((*path, "gpus"), f"is {holder.gpus}, but devices names only {len(holder.devices)}")
+        return
     if known is None:
         return
     words = sorted(word for device in known for word in device.words)
@@ -154,7 +155,7 @@ def _needs(
         )
     if unknown:
         return
-    if count > len(known):
+    if count > len(known) and not holder.devices:
         yield Problem((*path, "gpus"), f"needs {count} devices, there are {len(known)}")
         return
     yield from _fits(path, holder, need, form, known)
@@ -165,7 +166,7 @@ def _fits(
 ) -> Iterator[Problem]:
     usable = [d for d in known if not holder.devices or d.words & set(holder.devices)]
     count = count_of(holder)
-    if len(usable) < count:
+    if len(usable) < len(holder.devices):
         yield Problem((*path, "devices"), "names one device twice")
         return
     totals = sorted((d.total_bytes for d in usable if d.total_bytes is not None), reverse=True)
@@ -173,8 +174,9 @@ def _fits(
     if need is None or count <= unread + sum(total >= need for total in totals):
         return
     many = "" if count == 1 else f" on each of {count} devices"
-    which = "the smallest it names" if holder.devices else "the largest device"
-    size = size_text(totals[-1] if holder.devices else totals[0])
+    all_named = bool(holder.devices) and count == len(usable)
+    which = "the smallest it names" if all_named else "the largest device"
+    size = size_text(totals[-1] if all_named else totals[0])
     yield Problem((*path, "memory", form), f"{size_text(need)}{many} can never fit: {which} has {size}")
 
 

@@ -64,20 +64,23 @@ def _rows(
     whole: Mapping[str, Any],
     only: tuple[str, ...],
     before: str = "",
+    about: str = "",
 ) -> Iterator[tuple[str, str, str, str]]:
-    for key, info in model.model_fields.items():
+    own_keys_first = sorted(model.model_fields.items(), key=lambda item: item[0] not in model.__annotations__)
+    for key, info in own_keys_first:
         if only and key not in only:
             continue
         inner = model_in(info.annotation)
         if inner is not None and issubclass(inner, Table):
-            yield from _rows(inner, whole["$defs"][inner.__name__], whole, (), f"{before}{key}.")
+            definition = whole["$defs"][inner.__name__]
+            yield from _rows(inner, definition, whole, (), f"{before}{key}.", f"{info.description} ")
             continue
         said = own["properties"][key]
         form = next((part for part in said.get("anyOf", ()) if part.get("type") != "null"), said)
         form = said if said.get("format") == "priority" else form
         needed = info.is_required()
         default = "**needed**" if needed else _default(info.get_default(call_default_factory=True), form)
-        yield f"`{before}{key}`", _value(form), default, _plain(info.description)
+        yield f"`{before}{key}`", _value(form), default, _plain(f"{about}{info.description}")
 
 
 def _value(form: Mapping[str, Any]) -> str:
@@ -95,7 +98,7 @@ def _value(form: Mapping[str, Any]) -> str:
         )
         if limit in form
     ]
-    return f"{word}, {' '.join(limits)}" if limits else str(word)
+    return f"{word}, {', '.join(limits)}" if limits else str(word)
 
 
 def _default(value: object, form: Mapping[str, Any]) -> str:

@@ -159,7 +159,7 @@ class Holder(Table):
     gpus: int | None = Field(default=None, ge=0, le=64)
     """Devices it needs; 0: none. Left out: as many as `devices` names, else 1."""
     devices: DeviceWords = ()
-    """Use exactly these: names, indexes or UUIDs. Left out: any that fit."""
+    """Names, indexes or UUIDs: it uses all of them, or any `gpus` of them. Left out: any that fit."""
     stop_grace: Seconds = 10.0
     """How long it may take to end after SIGTERM before it is killed."""
 

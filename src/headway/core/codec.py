@@ -132,7 +132,7 @@ def _encoder(hint: Any) -> Encode | None:
         return None if all(_encoder(arg) is None for arg in args) else _by_value
     if origin is tuple:
         items = [_encoder(arg) for arg in args if arg is not ...]
-        return list
+        return list if not any(items) else _by_value
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return dict if _encoder(args[1]) is None else _by_value
     return _by_value

@@ -82,6 +82,10 @@ VERDICTS: Mapping[str, Phrase] = {
     "asked_pause": _p("{by} asked it to pause", "was asked to pause", help="headway resume {id}"),
     "asked_wind_down": _p("reached its saved point and stops there, as {by} asked", "stops at its saved point"),
     "left_over": _p("its leader ended, but something of its tree still lives and is being ended"),
+    "no_way_back": _p(
+        "failed {failures} times to come back from where it is, so it is stopped and started anew",
+        "could not come back from where it is, so it is stopped and started anew",
+    ),
     "gap_over": _p("steps aside: {service} is awake on its device", "steps aside for a model that is awake"),
     "idle_ttl": _p("nobody used it for {idle_s}, so it gives its memory back", "nobody used it for long enough"),
     # rules: who may come
@@ -246,7 +250,7 @@ NOTES: Mapping[str, Phrase] = {
     ),
     "port_taken": _p("port {port} is taken by {owner}", "its port is taken by another program"),
     "hook_failed": _p("its {hook} command {exit}", "a park or resume command failed", derive=_exit),
-    "cannot_start": _p("the command could not be executed: {detail}", "the command could not be executed"),
+    "cannot_start": _p("the command could not be executed: {reason}", "the command could not be executed"),
     "limit_passed": _p("it took longer than {limit_s}", "it took longer than its limit"),
     "memory_not_released": _p("its memory was not released"),
     "exit": _p("its last run {exit}", "its last run ended badly", derive=_exit),
@@ -314,6 +318,8 @@ EVENTS: Mapping[str, Phrase] = {
     "meter.speaks": _p("the meter answers again"),
     "store.silent": _p("the database does not answer; nothing new is started"),
     "store.speaks": _p("the database answers again"),
+    "daemon.started": _p("daemon started with {holders} holders from before", "daemon started"),
+    "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip
 

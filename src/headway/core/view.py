@@ -94,11 +94,14 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
         facts["since_s"] = None if holder.wish_s is None else s.now_s - holder.wish_s
     if (left_s := _left_s(verdict, s)) is not None:
         facts["in_s"] = left_s
+    if holder.run is not None and holder.run.exit is not None:
+        facts.setdefault("exit_code", holder.run.exit.code)
     if isinstance(holder, Job):
+        if holder.exit_code is not None:
+            facts["exit_code"] = holder.exit_code
         facts |= {
             "position": words.position(holder, s),
             "ran_s": ran_s(holder, s),
-            "exit_code": holder.exit_code,
         }
         facts["ended_s"] = None if holder.ended_s is None else s.now_s - holder.ended_s
         busy = s.service(str(facts.get("service")))

@@ -1,4 +1,4 @@
-"""Starting runs for drivers: never twice, never beside what an earlier run left behind, and with its reason when not."""
+"""Starting runs for drivers: never twice, never beside leftovers of an earlier run, and with the reason when not."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from headway.core.model import Holder
-from headway.errors import CannotStart, LimitPassed
+from headway.errors import CannotStart, DriverFailed, LimitPassed
 from headway.ports import Runs, RunSpec, RunState, Task
 
 LINES_TOLD = 20  # last log lines in an error
@@ -47,7 +47,9 @@ async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
         state = None
     if state is None:
         if not spec.argv:
-            raise CannotStart(f"{spec.holder} has an empty command. Give it one in the config.", holder=spec.holder)
+            raise CannotStart(
+                f"{spec.holder} has an empty command. Give it one in the config.", holder=spec.holder
+            )
         try:
             await asyncio.to_thread(runs.launch, spec)  # it waits for the disk
         except OSError as error:
@@ -63,7 +65,7 @@ async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
 
 
 async def end_earlier(runs: Runs, holder: Holder, run_id: str) -> None:
-    """End what is left of the holder's previous run: a killed shim leaves its tree behind, and two copies must not be."""
+    """End what is left of the holder's previous run: a killed shim leaves its tree behind, and nothing runs twice."""
     if holder.run is not None and holder.run.id != run_id:
         await runs.stop(holder.run.id, holder.spec.stop_grace_s)
 
@@ -83,6 +85,16 @@ def leader_lives(state: RunState) -> bool:
 def left_behind(runs: Runs, state: RunState) -> bool:
     """Whether anything of a run lives although its leader ended or its shim was killed."""
     return state.ran and not state.gone and bool(runs.pids(state.id))
+
+
+def no_such_form(driver: str, task: Task) -> DriverFailed:
+    """The error for a form that a driver's moves do not have."""
+    return DriverFailed(
+        f"the driver {driver} cannot bring {task.holder.id} into the form {task.form}. "
+        f"Check its `driver` in the config.",
+        holder=task.holder.id,
+        form=task.form,
+    )
 
 
 def _cannot_start(spec: RunSpec, reason: str) -> CannotStart:

@@ -21,7 +21,7 @@ from headway.drivers.launching import (
     left_behind,
 )
 from headway.errors import CannotStart, DriverFailed, PortTaken, ServerExited, ServerSilent
-from headway.ports import Runs, RunSpec, RunState, Task
+from headway.ports import Runs, RunSpec, RunState, Seen, Task
 
 PROBE_LIMIT_S = 2.0
 SOONEST_S, SLOWEST_S = 0.02, 0.25  # between two looks at a server that is loading
@@ -55,29 +55,30 @@ class Serving:
         """Where the server answers, such as `http://127.0.0.1:8100`."""
         return spec.upstream.replace(PORT, str(port)).rstrip("/")
 
-    def over(self, holder: Holder, state: RunState | None) -> bool | None:
-        """Did a server that we start end? None: its leader did, or its shim, but something of it lives."""
-        if state is not None and (not state.ran or leader_lives(state)):
-            return False
-        if state is not None and left_behind(self.runs, state):
-            return None
-        return True
-
-    def is_ours(self, spec: ServiceSpec, state: RunState | None) -> bool:
-        """Whether the program that answers is the run's own; a server we did not start is taken at its word."""
-        if not spec.argv:
-            return True
-        return state is not None and state.port is not None and self.runs.listens(state.id, state.port)
+    async def look(self, holder: Holder) -> Seen:
+        """Awake, stopped, or None: loading, hung, another program's port, or what is left of a server that died."""
+        spec = service_spec(holder)
+        state = self.state(holder)
+        if spec.argv and (state is None or (state.ran and not leader_lives(state))):
+            left = state is not None and left_behind(self.runs, state)
+            return Seen(form=None if left else "stopped", down=True)
+        url = self.url(spec, state.port if state else None)
+        answer = await self.ask(spec, "GET", url + spec.health_path)
+        if answer.status == 200 and self._is_ours(spec, state):
+            return Seen(form="awake", ready=True, upstream=url)
+        if answer.refused and not spec.argv:
+            return Seen(form="stopped", down=True)
+        return Seen(form=None, down=answer.refused or answer.status == 200)
 
     async def ask(
         self, spec: ServiceSpec, verb: str, url: str, limit_s: float | None = PROBE_LIMIT_S, **more: Any
     ) -> Answer:
         """One request, never repeated. `limit_s` None: as long as the move allows."""
         headers = {}
-        if spec.key_file:
-            key = await asyncio.to_thread(Path(spec.key_file).read_text)
-            headers["Authorization"] = f"Bearer {key.strip()}"
         try:
+            if spec.key_file:
+                key = await asyncio.to_thread(Path(spec.key_file).read_text)
+                headers["Authorization"] = f"Bearer {key.strip()}"
             timeout = aiohttp.ClientTimeout(total=limit_s)
             async with self.http.request(verb, url, timeout=timeout, headers=headers, **more) as reply:
                 return Answer(reply.status, await reply.read())
@@ -98,7 +99,7 @@ class Serving:
             PortTaken: another program listens on the port.
             ServerExited: it ended before it was ready; what was left of its tree was ended.
         """
-        spec = _service_spec(task.holder)
+        spec = service_spec(task.holder)
         if not spec.argv:
             return await self._await_foreign(spec)
         await end_earlier(self.runs, task.holder, task.run_id)
@@ -134,6 +135,12 @@ class Serving:
             )
         await end_present(self.runs, task)
 
+    def _is_ours(self, spec: ServiceSpec, state: RunState | None) -> bool:
+        """Whether the program that answers is the run's own; a server we did not start is taken at its word."""
+        if not spec.argv:
+            return True
+        return state is not None and state.port is not None and self.runs.listens(state.id, state.port)
+
     def _choose_port(self, spec: ServiceSpec) -> int:
         if PORT in spec.upstream:
             with socket.socket() as probe:
@@ -156,15 +163,16 @@ class Serving:
             state = self.runs.read(run_id)
             if state is None or not leader_lives(state):
                 await self._end_failed(spec, run_id, port)
-            owner = self.runs.listener(port)
-            if owner is not None:
-                if self.runs.listens(run_id, port):
-                    strangers = 0
-                    if (await self.ask(spec, "GET", health)).status == 200:
-                        return
-                elif (strangers := strangers + 1) > 1:  # twice: between two looks a child of ours may have taken over
-                    await self.runs.stop(run_id, 0.0)
-                    raise _port_taken(spec, port, owner)
+            ours = self.runs.listens(run_id, port)
+            answer = await self.ask(spec, "GET", health)
+            if ours and answer.status == 200:
+                return
+            # twice: between listening and answering a child of ours may have come up
+            strangers = 0 if ours or answer.refused else strangers + 1
+            if strangers > 1:
+                owner = self.runs.listener(port) or "another program"
+                await self.runs.stop(run_id, 0.0)
+                raise _port_taken(spec, port, owner)
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, SLOWEST_S)
 
@@ -199,7 +207,12 @@ class Serving:
         return url
 
 
-def _service_spec(holder: Holder) -> ServiceSpec:
+def service_spec(holder: Holder) -> ServiceSpec:
+    """The spec of a service.
+
+    Raises:
+        CannotStart: the holder is none.
+    """
     if not isinstance(holder.spec, ServiceSpec):
         raise CannotStart(f"{holder.id} is no service, so the driver {holder.spec.driver} cannot run it.")
     return holder.spec

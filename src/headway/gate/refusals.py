@@ -81,7 +81,7 @@ def document(shape: Shape, code: str, status: int, facts: Mapping[str, Any]) -> 
     holder = {name: facts[name] for name in HOLDER if name in facts}
     if holder:
         ours["holder"] = holder
-    ours.update((key, value) for key, value in facts.items() if key not in HOLDER and key not in ("message", "code"))
+    ours.update((key, value) for key, value in facts.items() if key not in (*HOLDER, "message", "code", "param"))
     if shape == "ollama":
         return {"error": text, **ours}
     if shape == "anthropic":
@@ -177,3 +177,10 @@ def root(lines: Mapping[str, Line], mode: wire.Mode) -> str:
     rows = ["Headway: shares the GPUs of this machine between model servers and jobs.", f"Mode: {mode}", ""]
     rows += [f"{name:24} {word(lines[name])}" for name in sorted(lines)] or ["No service is configured."]
     return "\n".join([*rows, "", "Models: /v1/models   A service's own routes: /upstream/SERVICE/", ""])
+
+
+def stream_head(request_id: str, *, chunked: bool) -> bytes:
+    """The head of a stream that begins with heartbeats, before the server answered."""
+    lines = ["HTTP/1.1 200 OK", "Content-Type: text/event-stream", "Cache-Control: no-cache", "X-Accel-Buffering: no"]
+    lines += [f"X-Request-Id: {request_id}", "Transfer-Encoding: chunked" if chunked else "Connection: close", "", ""]
+    return "\r\n".join(lines).encode("latin-1", "replace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pwd
+
 import socket
 import struct
 import time
@@ -40,3 +42,11 @@ class LinuxClock:
 
     def wall_s(self) -> float:
         return time.time()
+
+
+def user_name(uid: int) -> str:
+    """The login name of a user, or its number in words."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"

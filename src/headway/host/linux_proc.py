@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,11 @@ def process(pid: int) -> Process | None:
         return None
     fields = text[text.rindex(b")") + 2 :].split()  # the name before may hold blanks and brackets
     return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[17]))
+
+
+def ticks_now() -> int:
+    """The moment as start ticks: what has more than this was started later."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def processes() -> dict[int, Process]:

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headway.host import linux_net
-from headway.host.linux_proc import first_death, process, send
+from headway.host.linux_proc import first_death, process, send, ticks_now
 from headway.host.run_files import RunFiles
 from headway.host.run_trees import Name, RunTrees
 from headway.ports import RunSpec, RunState
@@ -158,7 +158,7 @@ class LinuxRuns:
     async def stop(self, run_id: str, grace_s: float) -> None:
         """End the tree: TERM once to each process, and CONT for a stopped one; after `grace_s` KILL until none is left.
 
-        There is no limit here: a process that the kernel cannot end keeps this waiting.
+        What the tree starts after the TERM (to save its work, perhaps) has the grace too. There is no limit here: a process that the kernel cannot end keeps this waiting.
         """
         state = self.read(run_id)
         while state is not None and state.lock_held and not state.ran:
@@ -166,14 +166,14 @@ class LinuxRuns:
         if state is None or not state.ran or state.gone:
             return
         loop = asyncio.get_running_loop()
-        kill_at_s = loop.time() + grace_s
+        kill_at_s, began_ticks = loop.time() + grace_s, ticks_now()
         told: set[Name] = set()
         while tree := self._trees.of(run_id):
             left_s = kill_at_s - loop.time()
             for one in tree:
                 if left_s <= 0:
                     send(one, signal.SIGKILL)
-                elif (one.pid, one.start_ticks) not in told:
+                elif (one.pid, one.start_ticks) not in told and one.start_ticks <= began_ticks:
                     send(one, signal.SIGTERM, signal.SIGCONT)
             names = {(one.pid, one.start_ticks) for one in tree}
             told |= names

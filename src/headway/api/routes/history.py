@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from headway.api.events import stream
+from headway.api.latest import last_rows
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
 from headway.core.phrases import told
@@ -23,11 +24,16 @@ async def history(
     target: str | None = None,
     after: Annotated[int, Query(ge=0)] = 0,
     limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    last: Annotated[int | None, Query(ge=1, le=1000)] = None,
 ) -> Response:
-    """Lines of the audit with an id above `after`, oldest first, each with its sentence."""
+    """Lines of the audit, oldest first, each with its sentence: those with an id above `after`, or the `last` ones."""
     holder = _holder(parts, target)
-    rows = await parts.reader.events(holder, after, limit)
-    return answer(Rows, [{**row, "sentence": _sentence(row)} for row in rows])
+
+    async def page(after: int, limit: int) -> Rows:
+        return await parts.reader.events(holder, after, limit)
+
+    found = await (page(after, limit) if last is None else last_rows(page, last))
+    return answer(Rows, [{**row, "sentence": _sentence(row)} for row in found])
 
 
 @router.get("/requests")
@@ -56,9 +62,7 @@ async def events(
 
 def _holder(parts: Parts, target: str | None) -> str | None:
     """An id that is long gone still has history: what is unknown now is taken as it was given."""
-    if target is None or not parts.hub.snapshot.holders:
-        return target
-    if target in parts.hub.snapshot.holders:
+    if target is None or target in parts.hub.snapshot.holders:
         return target
     found = words.matching(parts.hub.snapshot, target, None)
     return found[0] if len(found) == 1 else target

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal
+from dataclasses import replace
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Response
 
@@ -12,24 +11,13 @@ from headway.api.auth import Peer, peer_of, require_admin
 from headway.api.bodies import Accepted, AddBody, ReasonBody
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
+from headway.api.routes.holders import LogTail, Verb, log_of, wish
 from headway.core import rows, view
-from headway.core.commands import AddJob, SetWish
+from headway.core.commands import AddJob
 from headway.core.model import Job, JobSpec
 from headway.errors import NotFound, Refused
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
-
-Verb = Literal["hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"]
-
-
-@dataclass(frozen=True, slots=True)
-class LogTail:
-    """The last lines of a job's present or last run. `path` is where the rest is, on this machine."""
-
-    id: str
-    run: str | None
-    lines: list[str]
-    path: str | None = None
 
 
 @router.get("", response_model=rows.JobPage)
@@ -66,11 +54,7 @@ async def log(
     lines: Annotated[int, Query(ge=1, le=10_000)] = 100,
 ) -> Response:
     """The end of its log. Output may hold anything, so only the daemon's user reads it."""
-    found = _job(parts, target)
-    if found.run is None:
-        return answer(LogTail, LogTail(found.id, None, []))
-    tail = await asyncio.to_thread(parts.tail, found.run.id, lines)
-    return answer(LogTail, LogTail(found.id, found.run.id, tail, parts.log_path(found.run.id)))
+    return await log_of(parts, _job(parts, target).id, lines)
 
 
 @router.post("", status_code=202, response_model=Accepted)
@@ -93,12 +77,7 @@ async def command(
     body: ReasonBody | None = None,
 ) -> Response:
     """Change what is wished for a job. Accepted means saved; the job's state says when it is done."""
-    found = _job(parts, target)
-    reply = await parts.submit(
-        SetWish(target=found.id, verb=verb, by=peer.name, reason=body.reason if body else None)
-    )
-    check(reply)
-    return answer(Accepted, Accepted.of(reply, found.id), 202, {"Location": f"/api/v1/jobs/{found.id}"})
+    return await wish(parts, _job(parts, target).id, verb, peer, body)
 
 
 def _job(parts: Parts, target: str) -> Job:

@@ -9,9 +9,8 @@ from fastapi import APIRouter, Depends, Response
 from headway.api.auth import Peer, peer_of
 from headway.api.bodies import Accepted, ReasonBody
 from headway.api.parts import Parts, answer, find, parts_of
-from headway.api.problems import check
+from headway.api.routes.holders import wish
 from headway.core import rows, view
-from headway.core.commands import SetWish
 from headway.core.model import Service
 
 router = APIRouter(prefix="/api/v1/services", tags=["services"])
@@ -33,14 +32,10 @@ async def service(name: str, parts: Annotated[Parts, Depends(parts_of)]) -> Resp
 @router.post("/{name}/{verb}", status_code=202, response_model=Accepted)
 async def command(
     name: str,
-    verb: Literal["hold", "release"],
+    verb: Literal["hold", "release", "stop", "kill"],
     parts: Annotated[Parts, Depends(parts_of)],
     peer: Annotated[Peer, Depends(peer_of)],
     body: ReasonBody | None = None,
 ) -> Response:
     """`hold` keeps it aside until `release`; requests for it wait as long as their class allows."""
-    target = find(parts.hub.snapshot, name, "service")
-    reason = body.reason if body else None
-    reply = await parts.submit(SetWish(target=target, verb=verb, by=peer.name, reason=reason))
-    check(reply)
-    return answer(Accepted, Accepted.of(reply, target), 202, {"Location": f"/api/v1/services/{target}"})
+    return await wish(parts, find(parts.hub.snapshot, name, "service"), verb, peer, body)

@@ -1,0 +1,95 @@
+"""`headway add`: queue a recipe, or a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import click
+
+from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.tables import line
+from headway.client import segment
+
+PRIORITY_WORDS = {"background": 20, "normal": 50, "high": 80}
+
+
+class AfterDashes(click.Command):
+    """Keeps everything behind `--` as the command to queue."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta["headway.argv"] = args[at + 1 :]
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+
+class Priority(click.ParamType[int]):
+    name = "0..100|background|normal|high"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = PRIORITY_WORDS.get(str(value))
+        if number is None and str(value).isdigit() and int(value) <= 100:
+            number = int(value)
+        if number is None:
+            self.fail(f"{value!r} is none of 0 to 100, {', '.join(PRIORITY_WORDS)}", param, ctx)
+        return number
+
+
+@click.command(cls=AfterDashes, options_metavar="[OPTIONS] (NAME | -- CMD...)")
+@click.argument("recipe", required=False, metavar="")
+@click.option(
+    "--gpu", metavar="SIZE", help="Memory it needs on each GPU, such as 14GiB. Left out: a GPU alone."
+)
+@click.option("--gpus", type=click.IntRange(0), help="How many GPUs; 0 for none.  [default: 1]")
+@click.option("--name", help="What to call it.  [default: the command's name]")
+@click.option("--priority", type=Priority(), help="Higher goes first.  [default: normal]")
+@click.option("--placement", type=click.Choice(["gap", "share", "yield", "window"]), help="When it may run.")
+@click.option(
+    "--after", multiple=True, metavar="ID", help="Start only when that job is over. May be repeated."
+)
+@click.option("--hold", is_flag=True, help="Keep it waiting until `headway release`.")
+@click.option("-q", "--quiet", is_flag=True, help="Print the id alone, as when stdout is no terminal.")
+@json_flag
+@pass_session
+@click.pass_context
+def add(
+    ctx: click.Context,
+    session: Session,
+    recipe: str | None,
+    gpu: str | None,
+    gpus: int | None,
+    name: str | None,
+    priority: int | None,
+    placement: str | None,
+    after: tuple[str, ...],
+    hold: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Queue the recipe [job.NAME] of the config, or a command of your own.
+
+    \b
+    headway add train
+    headway add --gpu 14GiB --name eval -- python eval.py --all
+    """
+    argv = ctx.meta.get("headway.argv", [])
+    if bool(argv) == bool(recipe):
+        raise click.UsageError("give the NAME of a recipe, or a command behind `--`, not both.")
+    body: dict[str, Any] = {"priority": priority, "placement": placement, "after": list(after), "hold": hold}
+    if recipe:
+        body |= {"recipe": recipe, "gpu": gpu, "gpus": gpus, "name": name}
+    else:
+        called = name or os.path.basename(argv[0])
+        body |= {"argv": argv, "cwd": os.getcwd(), "gpu": gpu, "gpus": gpus, "name": called}
+    client = session.client()
+    reply = client.post("/api/v1/jobs", {key: value for key, value in body.items() if value is not None})
+    if as_json:
+        show_json(reply)
+    elif quiet or not sys.stdout.isatty():
+        click.echo(reply["id"])
+    else:
+        row = client.get(f"/api/v1/jobs/{segment(reply['id'])}")
+        line(f"{row['id']} ({row['name']}, placement {row['placement']}) is {row['state']}: {row['why']}")

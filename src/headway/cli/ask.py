@@ -1,0 +1,82 @@
+"""What every command shares: where the daemon is, how errors become exit codes, and the flags they all have."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from headway.client import Client, address
+from headway.errors import HeadwayError
+
+if TYPE_CHECKING:
+    from headway.config.paths import Paths
+
+FAILED, USAGE, AWAY, NOT_YOUR_TURN, NO_PERMISSION, BAD_CONFIG, TIMED_OUT = 1, 2, 69, 75, 77, 78, 124
+EXITS = {
+    "daemon_away": AWAY,
+    "config_invalid": BAD_CONFIG,
+    "forbidden": NO_PERMISSION,
+    "read_only": NO_PERMISSION,
+    "other_user": NO_PERMISSION,
+    "store_silent": NOT_YOUR_TURN,
+    "store_failed": NOT_YOUR_TURN,
+    "invalid": USAGE,
+}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One call of the command line."""
+
+    home: Path | None = None
+
+    def paths(self) -> Paths:
+        """Raises: HeadwayError, when they cannot be used."""
+        from headway.config.paths import Paths
+
+        return Paths.find(self.home)
+
+    def client(self) -> Client:
+        return Client(address(self.paths().run_dir))
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+
+
+def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
+    ctx.meta["headway.json"] = value
+    return value
+
+
+def json_flag(function: F) -> F:
+    """`--json`: the daemon's answer unchanged; errors are JSON on stderr then."""
+    option = click.option(
+        "--json", "as_json", is_flag=True, callback=_note_json, help="Print the daemon's answer as JSON."
+    )
+    return option(function)
+
+
+def show_json(document: Any) -> None:
+    click.echo(json.dumps(document, ensure_ascii=False))
+
+
+def tell(text: str) -> None:
+    """Talk goes to stderr; stdout has data only."""
+    click.echo(text, err=True)
+
+
+def fail(ctx: click.Context, error: HeadwayError) -> int:
+    """Say what went wrong, and return the exit status for it."""
+    if ctx.meta.get("headway.json"):
+        tell(json.dumps({"code": error.code, "detail": str(error), "facts": error.facts}, default=str))
+    else:
+        tell(f"headway: {error}")
+    if error.facts.get("denied"):
+        return NO_PERMISSION
+    return EXITS.get(error.code, NO_PERMISSION if error.http_status == 403 else FAILED)

@@ -1,0 +1,61 @@
+"""`headway ps`: the jobs, in the order they are served."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.tables import age, state, table
+from headway.core.words import JOB_STATES
+
+
+@click.command()
+@click.option("-a", "--all", "all_", is_flag=True, help="Also those that are over.")
+@click.option(
+    "-s", "--state", "states", multiple=True, type=click.Choice(JOB_STATES), help="Only this state."
+)
+@click.option("-n", "limit", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
+@click.option("-q", "--quiet", is_flag=True, help="Only ids.")
+@json_flag
+@pass_session
+def ps(session: Session, all_: bool, states: tuple[str, ...], limit: int, quiet: bool, as_json: bool) -> None:
+    """List jobs: those that run, then the line in its order, then the held ones."""
+    rows = pages(session, all_, states, limit)
+    if as_json:
+        show_json(rows)
+    elif quiet:
+        for row in rows:
+            click.echo(row["id"])
+    else:
+        table(
+            ("ID", "NAME", "STATE", "LINE", "RAN", "AGE", "WHY"),
+            [
+                (
+                    row["id"],
+                    row["name"],
+                    state(row["state"]),
+                    row["position"],
+                    age(row["ran_s"]) if row["started"] else "-",
+                    age(row["age_s"]),
+                    row["why"],
+                )
+                for row in rows
+            ],
+            state_at=2,
+        )
+
+
+def pages(session: Session, ended: bool, states: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
+    """Page after page, until `limit` jobs."""
+    client, rows, cursor = session.client(), list[dict[str, Any]](), None
+    while len(rows) < limit:
+        query = "&".join(f"state={word}" for word in states)
+        path = f"/api/v1/jobs?{query}" if query else "/api/v1/jobs"
+        page = client.get(path, ended=str(ended).lower(), after=cursor, limit=min(1000, limit - len(rows)))
+        rows += page["jobs"]
+        cursor = page["next"]
+        if cursor is None:
+            break
+    return rows

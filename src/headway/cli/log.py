@@ -1,0 +1,87 @@
+"""`headway log`: what a job or a server printed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.client import Client, segment
+from headway.core.words import ENDED
+from headway.errors import Refused
+
+LOOK_S = 0.5
+
+
+@click.command()
+@click.argument("target", metavar="ID")
+@click.option(
+    "-n", "lines", default=100, show_default=True, type=click.IntRange(1, 10_000), help="Last lines."
+)
+@click.option("-f", "--follow", is_flag=True, help="Go on with what it prints, until it is over or Ctrl-C.")
+@json_flag
+@pass_session
+def log(session: Session, target: str, lines: int, follow: bool, as_json: bool) -> None:
+    """Print the end of the log of a job's or a server's last run."""
+    client = session.client()
+    found = _tail(client, target, lines)
+    if as_json and not follow:
+        show_json(found)
+        return
+    if found["run"] is None:
+        tell(f"{target} has not run yet.")
+    for line in found["lines"]:
+        click.echo(line)
+    if follow:
+        for chunk in _follow(client, target, found):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+
+
+def _tail(client: Client, target: str, lines: int) -> dict[str, Any]:
+    found: dict[str, Any] = client.get(f"/api/v1/holders/{segment(target)}/log", lines=lines)
+    return found
+
+
+def _follow(client: Client, target: str, found: dict[str, Any]) -> Iterator[bytes]:
+    """Bytes as they are added to the log file, run after run.
+
+    Raises:
+        Refused: the file is not on this machine.
+    """
+    run, at = None, 0
+    while True:
+        path = found["path"]
+        if found["run"] is not None and path is None:
+            raise Refused(
+                "log_elsewhere", "`log -f` reads the file itself: run it on the daemon's machine, by socket."
+            )
+        if path is not None:
+            if found["run"] != run:
+                first, run = run is None, found["run"]
+                at = os.path.getsize(path) if first and found["lines"] and os.path.exists(path) else 0
+            data, at = _rest(path, at)
+            if data:
+                yield data
+        if found["state"] in ENDED:
+            return
+        time.sleep(LOOK_S)
+        found = _tail(client, target, 1)
+
+
+def _rest(path: str, at: int) -> tuple[bytes, int]:
+    """What was added after `at`; a file that became shorter was rotated and is read from its beginning."""
+    try:
+        with open(path, "rb") as file:
+            if file.seek(0, os.SEEK_END) < at:
+                at = 0
+            file.seek(at)
+            data = file.read()
+    except FileNotFoundError:
+        return b"", at
+    return data, at + len(data)

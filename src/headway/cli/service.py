@@ -1,0 +1,55 @@
+"""`headway service`: the model servers."""
+
+from __future__ import annotations
+
+import click
+
+from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.show import describe
+from headway.cli.tables import age, sized, state, table
+from headway.client import segment
+
+
+@click.group()
+def service() -> None:
+    """Model servers behind the gate. `headway hold NAME` puts one aside, `headway release NAME` ends that."""
+
+
+@service.command("ls")
+@json_flag
+@pass_session
+def ls(session: Session, as_json: bool) -> None:
+    """List them."""
+    rows = session.client().get("/api/v1/services")
+    if as_json:
+        show_json(rows)
+        return
+    table(
+        ("NAME", "STATE", "FOR", "MEMORY", "IN FLIGHT", "WAITING", "WHY"),
+        [
+            (
+                row["name"],
+                state(row["state"]),
+                age(row["in_state_s"]),
+                sized(row["bytes"]),
+                row["active"],
+                row["waiting"],
+                row["why"],
+            )
+            for row in rows
+        ],
+        state_at=1,
+    )
+
+
+@service.command("show")
+@click.argument("name")
+@json_flag
+@pass_session
+def show(session: Session, name: str, as_json: bool) -> None:
+    """Show one."""
+    row = session.client().get(f"/api/v1/services/{segment(name)}")
+    if as_json:
+        show_json(row)
+    else:
+        describe(row)

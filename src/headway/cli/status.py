@@ -1,0 +1,76 @@
+"""`headway status`: who holds what, who waits, and why, on one screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.tables import age, line, paint, sized, state, table
+
+SHOWN = 10
+
+
+@click.command()
+@json_flag
+@pass_session
+def status(session: Session, as_json: bool) -> None:
+    """Show devices with their holders, services, and jobs with the reason for each."""
+    found = session.client().get("/api/v1/status", queued=50 if as_json else SHOWN)
+    if as_json:
+        show_json(found)
+        return
+    counts = ", ".join(f"{n} {state(word)}" for word, n in sorted(found["jobs"].items())) or "no jobs"
+    line(f"mode {paint(found['mode'], found['mode'])}, up {age(found['up_s'])}, {counts}")
+    for trouble in found["troubles"]:
+        line(paint(f"! {trouble['sentence']}", "failed"))
+    for device in found["devices"]:
+        _device(device)
+    if found["services"]:
+        line()
+        table(
+            ("SERVICE", "STATE", "FOR", "IN FLIGHT", "WAITING", "WHY"),
+            [
+                (
+                    row["name"],
+                    state(row["state"]),
+                    age(row["in_state_s"]),
+                    row["active"],
+                    row["waiting"],
+                    row["why"],
+                )
+                for row in found["services"]
+            ],
+            state_at=1,
+        )
+    jobs = found["running"] + found["queued"]
+    if jobs:
+        line()
+        table(
+            ("JOB", "NAME", "STATE", "FOR", "WHY"),
+            [
+                (row["id"], row["name"], state(row["state"]), age(row["in_state_s"]), row["why"])
+                for row in jobs
+            ],
+            state_at=2,
+        )
+    rest = found["jobs"].get("queued", 0) + found["jobs"].get("held", 0) - len(found["queued"])
+    if rest > 0:
+        line(f"and {rest} more: headway ps")
+
+
+def _device(device: dict[str, Any]) -> None:
+    line()
+    used, free = sized(device["used_bytes"]), sized(device["free_bytes"])
+    head = (
+        f"{device['name']}  {sized(device['total_bytes'])}, {used} used, {free} free ({device['confidence']})"
+    )
+    line(head + (f"  {device['trouble']}" if device["trouble"] else ""))
+    for share in device["holders"]:
+        bytes_ = sized(share["bytes"])
+        word = state(share["state"])
+        name = share["name"] if share["name"] == share["id"] else f"{share['name']} ({share['id']})"
+        line(f"  {name:<24} {paint(f'{word:<12}', share['state'])} {bytes_:>9}")
+    if device["foreign_bytes"]:
+        line(f"  {'others':<24} {'':<12} {sized(device['foreign_bytes']):>9}")

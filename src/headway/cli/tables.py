@@ -1,0 +1,78 @@
+"""Text for terminals: columns that fit, colours where they are wanted, ages and sizes in words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from headway.core.words import duration, size
+
+COLOURS = {
+    "running": "green", "awake": "green", "done": "green", "live": "green",
+    "starting": "cyan", "waking": "cyan", "resuming": "cyan", "parking": "cyan", "stopping": "cyan",
+    "sleeping": "cyan", "draining": "cyan", "winding_down": "cyan",
+    "queued": "yellow", "held": "yellow", "parked": "yellow", "frozen": "yellow", "shadow": "yellow",
+    "failed": "red", "lost": "red", "cancelled": "red",
+}  # fmt: skip
+WIDTH = 80
+
+
+def colours_wanted() -> bool:
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or sys.stdout.isatty()
+
+
+def paint(text: str, word: str) -> str:
+    """`text` in the colour of a state."""
+    colour = COLOURS.get(word)
+    return click.style(text, fg=colour) if colour and colours_wanted() else text
+
+
+def line(text: str = "") -> None:
+    """One line of data, colours kept: whether there are any was decided before."""
+    click.echo(text, color=colours_wanted())
+
+
+def width() -> int | None:
+    """Columns of the terminal; None when stdout is none, where nothing is cut."""
+    if not sys.stdout.isatty():
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or WIDTH
+    except OSError:
+        return WIDTH
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]], state_at: int | None = None) -> None:
+    """Columns as wide as needed; the last one takes what is left of the terminal and is cut there.
+
+    Args:
+        state_at: the column that holds a state word, for its colour.
+    """
+    cells = [[str(cell) if cell is not None else "-" for cell in row] for row in rows]
+    widths = [max(len(row[n]) for row in [list(head), *cells]) for n in range(len(head))]
+    limit = width()
+    room = None if limit is None else max(20, limit - sum(widths[:-1]) - 2 * (len(head) - 1))
+    for number, row in enumerate([list(head), *cells]):
+        parts = [cell.ljust(widths[n]) for n, cell in enumerate(row[:-1])]
+        last = row[-1] if room is None or len(row[-1]) <= room else row[-1][: room - 1] + "…"
+        if number and state_at is not None:
+            parts[state_at] = paint(parts[state_at], row[state_at])
+        line("  ".join((*parts, last)).rstrip())
+
+
+def age(seconds: float | None) -> str:
+    return "-" if seconds is None else duration(seconds)
+
+
+def sized(bytes_: int | None) -> str:
+    return "unknown" if bytes_ is None else size(bytes_)
+
+
+def state(word: str) -> str:
+    return word.replace("_", " ")

@@ -1,0 +1,63 @@
+"""`headway wait`: until jobs are over."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from headway.cli.ask import FAILED, TIMED_OUT, Session, json_flag, pass_session, show_json, tell
+from headway.cli.tables import line, paint
+from headway.client import Client, segment
+from headway.core.words import ENDED
+from headway.errors import DaemonAway
+
+LOOK_S = 0.5
+AWAY_LIMIT_S = 30.0  # a daemon that is being restarted comes back
+
+
+@click.command()
+@click.argument("targets", metavar="ID...", nargs=-1, required=True)
+@click.option(
+    "--timeout", "limit_s", type=click.FloatRange(min=0), metavar="SECONDS", help="Give up, with exit 124."
+)
+@json_flag
+@pass_session
+@click.pass_context
+def wait(
+    ctx: click.Context, session: Session, targets: tuple[str, ...], limit_s: float | None, as_json: bool
+) -> None:
+    """Wait until every ID is over. Exit 0 if all of them ended well, else 1."""
+    client = session.client()
+    deadline_s = None if limit_s is None else time.monotonic() + limit_s
+    open_, rows = list(targets), dict[str, dict[str, Any]]()
+    away_since_s: float | None = None
+    while open_:
+        try:
+            for target in list(open_):
+                row = _look(client, target)
+                if row["state"] in ENDED:
+                    rows[target] = row
+                    open_.remove(target)
+                    if not as_json:
+                        line(f"{row['id']} {row['name']}: {paint(row['state'], row['state'])}: {row['why']}")
+            away_since_s = None
+        except DaemonAway:
+            away_since_s = away_since_s if away_since_s is not None else time.monotonic()
+            if time.monotonic() - away_since_s > AWAY_LIMIT_S:
+                raise
+        if open_ and deadline_s is not None and time.monotonic() >= deadline_s:
+            tell(f"still not over: {', '.join(open_)}. `headway why {open_[0]}` says why.")
+            ctx.exit(TIMED_OUT)
+        if open_:
+            time.sleep(LOOK_S)
+    if as_json:
+        show_json(list(rows.values()))
+    if any(row["state"] != "done" for row in rows.values()):
+        ctx.exit(FAILED)
+
+
+def _look(client: Client, target: str) -> dict[str, Any]:
+    row: dict[str, Any] = client.get(f"/api/v1/jobs/{segment(target)}")
+    return row

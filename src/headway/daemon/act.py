@@ -1,0 +1,143 @@
+"""Carry out what was decided: one task per move, each with a limit; every outcome goes back as a fact."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headway.core import fit
+from headway.core.facts import Fact, MoveAnswered
+from headway.core.model import Holder, Measure, Move, Pending, Signal, Snapshot
+from headway.errors import DriverFailed, HeadwayError
+from headway.ports import Clock, Driver, Meter, Runs, Task
+
+LATE_S = 3.0  # a driver keeps its own limit; this is for one that does not
+REMEASURE_S = 1.0  # how long to wait for a reading made right before a taking move
+
+
+class Act:
+    """Owns every task that moves something. There is at most one per holder.
+
+    Args:
+        tell: takes a fact into the inbox.
+        snapshot: the state now.
+        watch: called with (holder, run id) as soon as a run may exist.
+        trouble: called with an exception nobody expected, for the log.
+    """
+
+    def __init__(
+        self,
+        drivers: Mapping[str, Driver],
+        runs: Runs,
+        meter: Meter,
+        clock: Clock,
+        tell: Callable[[Fact], None],
+        snapshot: Callable[[], Snapshot],
+        watch: Callable[[str, str], None],
+        trouble: Callable[[str, BaseException], None],
+    ) -> None:
+        self._drivers, self._runs, self._meter, self._clock = drivers, runs, meter, clock
+        self._tell, self._snapshot, self._watch, self._trouble = tell, snapshot, watch, trouble
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def move(self, move: Move, pending: Pending, again: bool = False) -> None:
+        """Begin a move. An older one of the same holder is given up first: this is its escalation.
+
+        Args:
+            again: it was begun by an earlier daemon; its memory is taken already.
+        """
+        before = self._tasks.pop(move.holder, None)
+        if before is not None:
+            before.cancel()
+        task = asyncio.get_running_loop().create_task(
+            self._move(move, pending, again), name=f"move {move.holder}"
+        )
+        self._tasks[move.holder] = task
+        task.add_done_callback(lambda done: self._ended(move.holder, done))
+
+    def _ended(self, holder: str, task: asyncio.Task[None]) -> None:
+        if self._tasks.get(holder) is task:
+            del self._tasks[holder]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._trouble(f"move of {holder}", error)
+
+    def signal(self, signal: Signal) -> None:
+        run = self._snapshot().holders[signal.holder].run
+        if run is not None and signal.what in ("freeze", "thaw"):
+            self._runs.signal(run.id, signal.what == "freeze")
+
+    def measure(self, _: Measure) -> None:
+        self._meter.read_now()
+
+    async def _move(self, move: Move, pending: Pending, again: bool) -> None:
+        holder = self._snapshot().holders[move.holder]
+        answer = None if again else await self._refused(holder, move)
+        if answer is None:
+            answer = await self._answer(holder, move, pending)
+        self._tell(answer)
+        self._meter.read_now()
+
+    async def _refused(self, holder: Holder, move: Move) -> MoveAnswered | None:
+        """Memory measured again, right before it is taken."""
+        if move.frees or not move.devices:
+            return None
+        asked_s = self._clock.now_s()
+        s = self._snapshot()
+        if all(s.devices[d].confidence == "declared" for d in move.devices):
+            return None
+        self._meter.read_now()
+        while any((self._snapshot().devices[d].read_at_s or 0.0) < asked_s for d in move.devices):
+            if self._clock.now_s() - asked_s > REMEASURE_S:
+                return None  # decide had a reading it may use; a silent meter is seen by its age
+            await asyncio.sleep(0.002)
+        s = self._snapshot()
+        no = fit.measured(holder, move.form, move.devices, s)
+        if no is None:
+            return None
+        facts = {**no.facts}
+        return MoveAnswered(
+            holder=holder.id, to=move.form, run_id=move.run_id, error=no.code, facts=facts, refused=True
+        )
+
+    async def _answer(self, holder: Holder, move: Move, pending: Pending) -> MoveAnswered:
+        task = self._task(holder, move, pending)
+        if move.run_id is not None:
+            self._watch(holder.id, move.run_id)
+        made: dict[str, Any] = {"holder": holder.id, "to": move.form, "run_id": move.run_id}
+        try:
+            async with asyncio.timeout(move.limit_s + LATE_S):
+                moved = await self._drivers[holder.spec.driver].move(task)
+        except TimeoutError:
+            return MoveAnswered(**made, error="limit_passed", facts={"limit_s": move.limit_s})
+        except DriverFailed as error:
+            return MoveAnswered(**made, error=error.code, facts={**error.facts, "message": str(error)})
+        except (HeadwayError, OSError) as error:
+            return MoveAnswered(**made, error="driver_failed", facts={"message": str(error)})
+        return MoveAnswered(**made, upstream=moved.upstream, facts=moved.facts)
+
+    def _task(self, holder: Holder, move: Move, pending: Pending) -> Task:
+        run_id = move.run_id or (holder.run.id if holder.run else f"{holder.id}.0")
+        devices = move.devices or holder.devices
+        visible = ",".join(device.split("/", 1)[-1] for device in devices)
+        return Task(
+            holder=holder,
+            form=move.form,
+            device_env={"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+            limit_s=move.limit_s,
+            run_id=run_id,
+            hook_id=hook_id(run_id, pending),
+            kill=move.kill,
+        )
+
+    async def stop(self) -> None:
+        """Give up every task. What they began goes on, and is found again by its files."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def hook_id(run_id: str, pending: Pending) -> str:
+    """The id of the hook of one move: the same after a restart of the daemon, another for another move."""
+    return f"{run_id}.{pending.to}.{round(pending.started_s * 1000)}"

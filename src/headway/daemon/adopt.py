@@ -1,0 +1,201 @@
+"""After a start: what the rows say, corrected by what is alive. An intent without an outcome is never repeated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headway.core import codec, wishes
+from headway.core.commands import Configure
+from headway.core.draft import Draft
+from headway.core.fold import fold
+from headway.core.model import Gate, Holder, Job, Move, Pending, Policy, Service, Snapshot
+from headway.daemon.act import hook_id
+from headway.daemon.observe import run_seen
+from headway.ports import Runs, Saved
+
+KINDS: Mapping[str, type[Holder]] = {"service": Service, "job": Job}
+INSTANTS = (
+    "since_s",
+    "key",
+    "enqueued_s",
+    "ended_s",
+    "started_s",
+    "retry_at_s",
+    "pushed_s",
+    "wish_s",
+    "last_end_s",
+    "idle_since_s",
+    "limit_at_s",
+    "answered_s",
+)
+FIRST_REV = 1
+
+
+@dataclass(slots=True)
+class Adopted:
+    """What a new daemon begins with."""
+
+    draft: Draft
+    snapshot: Snapshot
+    redo: list[tuple[Move, Pending]] = field(default_factory=list)  # moves to go on with
+    watch: list[tuple[str, str]] = field(default_factory=list)  # (holder, run id) still alive
+    orphans: list[str] = field(default_factory=list)  # living runs that no holder knows: to be ended
+
+
+def adopt(
+    saved: Saved,
+    journal: Iterable[Mapping[str, Any]],
+    runs: Runs,
+    configure: Configure,
+    policy: Policy,
+    config_mode: str,
+    open_services: Mapping[str, str | None],
+    now_s: float,
+    wall_s: float,
+) -> Adopted:
+    """Rows, journal and living processes into the first snapshot.
+
+    Args:
+        open_services: services that routes.json says are open, with their upstreams: they stay open until
+            something shows that they are not awake.
+    """
+    meta = saved.meta
+    base = Snapshot(
+        now_s=now_s,
+        booted_s=now_s,
+        policy=policy,
+        mode=_mode(meta, config_mode),
+        next_job=int(meta.get("next_job", "1")),
+        recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
+        boot_id=runs.boot_id,
+    )
+    draft = Draft(base, now_s)
+    shift_s = _shift(meta, runs.boot_id, now_s, wall_s)
+    for _, kind, doc in saved.holders:
+        if kind in KINDS:
+            draft.put(_fresh(codec.from_doc(KINDS[kind], _shifted(json.loads(doc), shift_s)), open_services))
+    for intent in _intents(saved, journal):
+        pending = codec.from_doc(Pending, _shifted(intent, shift_s))
+        if pending.holder in draft.holders:
+            _restore(draft, pending, runs)
+    wishes.apply(draft, configure)
+    adopted = Adopted(draft=draft, snapshot=base)
+    _see_runs(adopted, runs)
+    draft.event("daemon.started", None, holders=len(draft.holders), boot_id=runs.boot_id)
+    adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
+    adopted.snapshot = draft.done()
+    return adopted
+
+
+def _mode(meta: Mapping[str, str], config_mode: str) -> Any:
+    """The mode set by hand holds until the config itself says something new."""
+    return meta["mode"] if meta.get("config_mode") == config_mode and "mode" in meta else config_mode
+
+
+def _shift(meta: Mapping[str, str], boot_id: str, now_s: float, wall_s: float) -> float:
+    """What to add to instants of an earlier boot; 0 within the same boot, where they simply hold."""
+    if meta.get("boot_id", boot_id) == boot_id or "saved_s" not in meta:
+        return 0.0
+    away_s = max(0.0, wall_s - float(meta["saved_wall_s"]))
+    return now_s - away_s - float(meta["saved_s"])
+
+
+def _shifted(doc: dict[str, Any], shift_s: float) -> dict[str, Any]:
+    if not shift_s:
+        return doc
+    return {k: v + shift_s if k in INSTANTS and isinstance(v, int | float) else v for k, v in doc.items()}
+
+
+def _fresh(holder: Holder, open_services: Mapping[str, str | None]) -> Holder:
+    """Only what is still true after a crash: no demand, no reading, no readiness."""
+    holder = replace(holder, seen_bytes={})
+    if not isinstance(holder, Service):
+        return holder
+    is_open = holder.id in open_services
+    return replace(
+        holder,
+        gate=Gate(wish="open" if is_open else "closed", rev=FIRST_REV),
+        ready=False,
+        demand={},
+        active=None,
+        active_since_s=None,
+        engine_active=None,
+        engine_read_s=None,
+        drained_s=None,
+        upstream=open_services.get(holder.id) or holder.upstream,
+    )
+
+
+def _intents(saved: Saved, journal: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The last intent of each holder: rows, then what was journaled while the store was silent."""
+    found = {holder: json.loads(doc) for holder, doc in saved.pending}
+    for entry in journal:
+        found[entry["holder"]] = dict(entry["pending"])
+    return list(found.values())
+
+
+def _restore(draft: Draft, pending: Pending, runs: Runs) -> None:
+    """Keep a move only where something of it can be seen; else state is read anew and decided anew."""
+    holder = draft.holders[pending.holder]
+    number = (pending.run_id or "").rpartition(".")[2]
+    if pending.creates and number.isdigit():
+        draft.put(replace(holder, runs=max(holder.runs, int(number)), devices=pending.devices))
+    state = runs.read(pending.run_id) if pending.run_id else None
+    if pending.creates and (state is None or not (state.lock_held or state.ran)):
+        if state is not None:
+            runs.forget(state.id)
+        draft.put(replace(draft.holders[pending.holder], devices=()))
+        draft.event("intent.dropped", holder.id, to=pending.to, reason="never_ran")
+        draft.intents.add(holder.id)
+        return
+    hooked = pending.run_id is not None and runs.read(hook_id(pending.run_id, pending)) is not None
+    to_bottom = pending.to == holder.bottom
+    if pending.creates or hooked or to_bottom or pending.step == "answered":
+        draft.move(pending)
+        return
+    draft.event("intent.dropped", holder.id, to=pending.to, reason="no_trace")
+    draft.intents.add(holder.id)
+
+
+def _see_runs(adopted: Adopted, runs: Runs) -> None:
+    draft = adopted.draft
+    ours: set[str] = set()
+    for hid in sorted(draft.holders):
+        holder, pending = draft.holders[hid], draft.pending.get(hid)
+        ids = {holder.run.id if holder.run else None, pending.run_id if pending else None}
+        for run_id in sorted(filter(None, ids)):
+            state = runs.read(run_id)
+            if state is None:
+                continue
+            ours.add(run_id)
+            if state.lock_held or (state.exit is None and state.ran):
+                adopted.watch.append((hid, run_id))
+            if state.ended and state.exit is None and state.ran:
+                continue  # lost: the watcher ends what survived before it says so
+            fold(draft, run_seen(hid, state))
+        if holder.run is not None and holder.run.id not in ours and holder.run.alive:
+            draft.put(replace(holder, run=replace(holder.run, lock_held=False, gone=True)))
+    for run_id in runs.known():
+        state = None if run_id in ours else runs.read(run_id)
+        if state is not None and state.kind == "main" and state.lock_held:
+            adopted.orphans.append(run_id)
+
+
+def again(pending: Pending, now_s: float) -> Move:
+    """The same move for act.py: an `ensure`, so what is under way is found and not begun twice."""
+    return Move(
+        holder=pending.holder,
+        form=pending.to,
+        devices=pending.devices,
+        limit_s=max(1.0, pending.limit_at_s - now_s),
+        creates=pending.creates,
+        frees=pending.frees,
+        exclusive=pending.exclusive,
+        run_id=pending.run_id,
+        kill=pending.kill,
+        rung=pending.rung,
+        cause="adopted",
+    )

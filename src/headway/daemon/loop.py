@@ -1,0 +1,114 @@
+"""The loop: observe, ask one pure function what to do, write it down, do it. The only writer of the state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+from headway.core import wishes
+from headway.core.commands import Command, Reply
+from headway.core.decide import decide
+from headway.core.draft import Draft
+from headway.core.facts import Fact
+from headway.core.fold import decided, fold
+from headway.core.model import CloseGate, Decision, Measure, Move, OpenGate, Signal, Snapshot
+from headway.daemon.act import Act
+from headway.daemon.hub import StateHub
+from headway.daemon.record import Recorder
+from headway.ports import Clock
+
+TURN_S = 1.0  # at least one turn in this time
+FASTEST_S = 0.005  # and at most 200 a second
+RECHECK_S = 0.02  # `recheck_at_s` may lie in the past while something outside is awaited
+
+
+class Loop:
+    """Implements ports.Inbox. Facts and commands come in, one turn at a time goes over all of them."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        clock: Clock,
+        hub: StateHub,
+        act: Act,
+        recorder: Recorder,
+        gates: Callable[[Snapshot, Decision], None],
+    ) -> None:
+        self._s, self._clock, self._hub, self._act = snapshot, clock, hub, act
+        self._recorder, self._gates = recorder, gates
+        self._facts: list[Fact] = []
+        self._commands: list[tuple[Command, asyncio.Future[Reply]]] = []
+        self._wake = asyncio.Event()
+        self.turns = 0
+        self.turned_s = clock.now_s()
+
+    def tell(self, *facts: Fact) -> None:
+        """Take facts in; the next turn sees them."""
+        self._facts.extend(facts)
+        self._wake.set()
+
+    def submit(self, command: Command) -> asyncio.Future[Reply]:
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._commands.append((command, reply))
+        self._wake.set()
+        return reply
+
+    async def run(self) -> None:
+        """Turns until cancelled."""
+        recheck_at_s: float | None = None
+        while True:
+            now_s = self._clock.now_s()
+            wait_s = TURN_S if recheck_at_s is None else min(TURN_S, max(RECHECK_S, recheck_at_s - now_s))
+            try:
+                await asyncio.wait_for(self._wake.wait(), wait_s)
+            except TimeoutError:
+                pass
+            self._wake.clear()
+            recheck_at_s = (await self.turn()).recheck_at_s
+            if (rest_s := FASTEST_S - (self._clock.now_s() - self.turned_s)) > 0:
+                await asyncio.sleep(rest_s)
+
+    async def turn(self) -> Decision:
+        """One pass: fold, decide, save, act, answer."""
+        self.turned_s = self._clock.now_s()
+        facts, self._facts = self._facts, []
+        commands, self._commands = self._commands, []
+        draft = Draft(self._s, self.turned_s)
+        for fact in (*self._recorder.facts(), *facts):
+            fold(draft, fact)
+        replies = [(self._apply(draft, command), reply) for command, reply in commands]
+        decision = decide(draft.view())
+        decided(draft, decision)
+        self._s = draft.done()
+        self.turns += 1
+        self._hub.publish(self._s, decision.verdicts, frozenset(draft.changed))
+        self._gates(self._s, decision)
+        self._do(decision, creating=False)
+        saved = await self._recorder.save(draft, self._s)
+        self._do(decision, creating=True, saved=saved)
+        for answer, reply in replies:
+            if not reply.done():
+                reply.set_result(answer if saved else replace(answer, code="store_silent", accepted=False))
+        return decision
+
+    def _apply(self, draft: Draft, command: Command) -> Reply:
+        if not self._recorder.ok:
+            return Reply(accepted=False, code="store_silent", facts={}, rev=self._s.rev)
+        return wishes.apply(draft, command)
+
+    def _do(self, decision: Decision, creating: bool, saved: bool = True) -> None:
+        for action in decision.actions:
+            match action:
+                case Move() if action.creates == creating:
+                    pending = self._s.pending[action.holder]
+                    if creating and not saved and not self._recorder.journal(action, pending, self._s):
+                        self.tell(self._recorder.refusal(action))
+                    else:
+                        self._act.move(action, pending)
+                case Measure() if not creating:
+                    self._act.measure(action)
+                case Signal() if not creating:
+                    self._act.signal(action)
+                case OpenGate() | CloseGate() | _:
+                    pass  # the gates were told by their revision in the snapshot

@@ -1,0 +1,186 @@
+"""Eyes of the daemon: polls and watchers that turn what is outside into facts. Nothing here decides."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from headway.core.facts import DeviceRead, Fact, JobTold, MeterSilent, Observed, RunSeen
+from headway.core.model import Job, Service, Snapshot
+from headway.ports import Clock, Driver, Reading, Runs, RunState
+
+POLL_S = 1.0
+SOON_S = 0.05  # while a close waits for the engine to read idle
+TOLD_EVERY_S = 5.0
+PROBE_LIMIT_S = 3.0
+APPEAR_S = 5.0  # a run that was announced and never comes
+
+
+def run_seen(holder: str, state: RunState) -> RunSeen:
+    return RunSeen(
+        holder=holder,
+        run_id=state.id,
+        lock_held=state.lock_held,
+        pid=state.pid,
+        start_ticks=state.start_ticks,
+        boot_id=state.boot_id,
+        exit=state.exit,
+        gone=state.gone,
+        port=state.port,
+    )
+
+
+class Watcher:
+    """One task per living run, one per polled service. All end with `stop`."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        drivers: Mapping[str, Driver],
+        clock: Clock,
+        tell: Callable[[Fact], None],
+        snapshot: Callable[[], Snapshot],
+        spawn: Callable[[str, object], None],
+        read_now: Callable[[], None],
+        told: Callable[[Job], object] | None = None,
+    ) -> None:
+        self._runs, self._drivers, self._clock = runs, drivers, clock
+        self._tell, self._snapshot, self._spawn, self._read_now = tell, snapshot, spawn, read_now
+        self._told = told
+        self._watched: set[str] = set()
+        self._probing: set[str] = set()
+        self._probed_s: dict[str, float] = {}
+        self._asked_s: dict[str, float] = {}
+
+    # ---------------------------------------------------------------- runs
+
+    def watch(self, holder: str, run_id: str) -> None:
+        """Report a run from now until nothing of it lives. Safe to call twice."""
+        if run_id not in self._watched:
+            self._watched.add(run_id)
+            self._spawn(f"watch {run_id}", self._watch(holder, run_id))
+
+    async def _watch(self, holder: str, run_id: str) -> None:
+        try:
+            state = await self._appears(run_id)
+            while state is not None:
+                if not state.lock_held and not state.gone and state.exit is None and state.pid is not None:
+                    await self._runs.stop(
+                        run_id, 0.0
+                    )  # its shim was killed: what survived is ended before it is "lost"
+                self._tell(run_seen(holder, state))
+                if state.exit is not None or state.ended:
+                    self._read_now()
+                if state.ended:
+                    return
+                state = await self._runs.changed(run_id, state)
+        finally:
+            self._watched.discard(run_id)
+
+    async def _appears(self, run_id: str) -> RunState | None:
+        until_s = self._clock.now_s() + APPEAR_S
+        while (state := self._runs.read(run_id)) is None or not (state.lock_held or state.ran or state.gone):
+            if self._clock.now_s() > until_s:
+                return None
+            await asyncio.sleep(0.005)
+        return state
+
+    # ---------------------------------------------------------------- services and jobs
+
+    def tick(self) -> float:
+        """Probe whom it is time to probe. Returns seconds until the next call makes sense."""
+        s, now_s = self._snapshot(), self._clock.now_s()
+        wait_s = POLL_S
+        for sid in s.services:
+            service = s.service(sid)
+            if service is None:
+                continue
+            every_s = SOON_S if _closing(service) or service.form is None else POLL_S
+            due_s = self._probed_s.get(sid, float("-inf")) + every_s
+            if due_s <= now_s:
+                self.probe(sid)
+                due_s = now_s + every_s
+            wait_s = min(wait_s, due_s - now_s)
+        for hid in s.present:
+            job = s.holders[hid]
+            if not isinstance(job, Job) or job.form != job.top or self._told is None:
+                continue
+            if now_s - self._asked_s.get(hid, float("-inf")) >= TOLD_EVERY_S:
+                self._asked_s[hid] = now_s
+                self._spawn(f"ask {hid}", self._ask(job))
+        return max(0.005, wait_s)
+
+    def probe(self, sid: str) -> None:
+        """Look at a service now, unless a look is under way."""
+        service = self._snapshot().service(sid)
+        if service is None or sid in self._probing:
+            return
+        self._probing.add(sid)
+        self._probed_s[sid] = self._clock.now_s()
+        self._spawn(f"probe {sid}", self._probe(service))
+
+    async def _probe(self, service: Service) -> None:
+        at_s = self._clock.now_s()
+        try:
+            async with asyncio.timeout(PROBE_LIMIT_S):
+                seen = await self._drivers[service.spec.driver].observe(service)
+        except TimeoutError:
+            return
+        finally:
+            self._probing.discard(service.id)
+        self._tell(
+            Observed(
+                holder=service.id,
+                at_s=at_s,
+                form=seen.form,
+                ready=seen.ready,
+                engine_active=seen.engine_active,
+                upstream=seen.upstream,
+                down=seen.down,
+            )
+        )
+
+    async def _ask(self, job: Job) -> None:
+        assert self._told is not None
+        answer = self._told(job)
+        told = await answer if asyncio.iscoroutine(answer) else answer
+        if isinstance(told, JobTold):
+            self._tell(told)
+
+    # ---------------------------------------------------------------- devices
+
+    def reading(self, reading: Reading) -> Iterable[Fact]:
+        """A meter's reading with every process given to the holder whose tree it is in."""
+        trouble = self._snapshot().meter_trouble
+        if reading.trouble is not None:
+            return [MeterSilent(trouble=reading.trouble)] if trouble != reading.trouble else []
+        facts: list[Fact] = [MeterSilent(trouble=None)] if trouble is not None else []
+        for device in reading.devices:
+            seen: dict[str, int] = {}
+            per_process = device.processes is not None and all(b is not None for _, b in device.processes)
+            for pid, bytes_ in device.processes or ():
+                run_id = self._runs.owner(pid)
+                state = self._runs.read(run_id) if run_id else None
+                if state is not None and bytes_ is not None:
+                    seen[state.holder] = seen.get(state.holder, 0) + bytes_
+            facts.append(
+                DeviceRead(
+                    device=device.id,
+                    name=device.name,
+                    index=device.index,
+                    at_s=reading.at_s,
+                    total_bytes=device.total_bytes,
+                    used_bytes=device.used_bytes,
+                    free_bytes=device.free_bytes,
+                    seen=seen,
+                    confidence=device.confidence,
+                    pool="unified" if device.pool == "unified" else "own",
+                    trouble=device.trouble,
+                    per_process=per_process,
+                )
+            )
+        return facts
+
+
+def _closing(service: Service) -> bool:
+    return service.form == service.top and service.gate.wish == "closed" and service.spec.reads_busy

@@ -1,0 +1,70 @@
+"""The gate's table from the snapshot: one row per service, with the facts of a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from headway.core import view, wire, words
+from headway.core.model import HolderId, Service, Snapshot, Verdict
+
+FAILED_CODES = ("not_ours", "never_fits", "no_device")  # waiting does not help: answered 503 at once
+
+
+def rows(s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> dict[str, wire.Service]:
+    """The whole table. Changes only when something a gate must know changed: no ages in it."""
+    return {
+        service.id: _row(service, s, verdicts)
+        for sid in s.services
+        if (service := s.service(sid)) is not None and service.spec.gated
+    }
+
+
+def _row(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> wire.Service:
+    spec = service.spec
+    state = _state(service, s, verdicts.get(service.id))
+    return wire.Service(
+        name=service.id,
+        rev=service.gate.rev,
+        gate=service.gate.wish,
+        state=state,
+        upstream=service.upstream if service.form != service.bottom else None,
+        key_file=spec.key_file,
+        model=spec.upstream_model,
+        names=spec.models,
+        port=spec.gate_port,
+        max_active=spec.max_active,
+        queue_max=spec.queue_max,
+        max_wait_s=dict(spec.max_wait_s),
+        wake_limit_s=spec.wake_limit_s,
+        on_cancel=spec.on_cancel,
+        word=words.service_state(service, s.pending.get(service.id)),
+        why=_why(service, s, verdicts) if state != "awake" else {},
+    )
+
+
+def _state(
+    service: Service, s: Snapshot, verdict: Verdict | None
+) -> Literal["aside", "waking", "awake", "failed"]:
+    pending = s.pending.get(service.id)
+    if service.form == service.top and pending is None:
+        return "awake"
+    if pending is not None and pending.to == service.top:
+        return "waking"
+    failing = service.failures >= 2 and (service.retry_at_s or 0.0) > s.now_s
+    stopped_by_hand = service.wish != "run"
+    if failing or stopped_by_hand or (verdict is not None and verdict.code in FAILED_CODES):
+        return "failed"
+    return "aside"
+
+
+def _why(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> dict[str, Any]:
+    """Facts of behaviour 3.6, without ages: a row that changes by the second would be sent by the second."""
+    verdict = view.reason(service, s, verdicts)
+    holder = s.holders.get(str(verdict.facts.get("holder") or verdict.facts.get("service") or ""))
+    facts: dict[str, Any] = {"code": verdict.code}
+    if holder is not None and holder.id != service.id:
+        facts |= {"activity": holder.id, "note": holder.spec.name, "preemptible": holder.kind == "job"}
+    if service.note:
+        facts["note"] = service.note
+    return facts

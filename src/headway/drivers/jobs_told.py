@@ -1,0 +1,133 @@
+"""What a job says of itself: its saved point and its progress, from short commands and from its progress file."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headway.core.facts import JobTold
+from headway.core.model import Job
+from headway.drivers.jobs import job_env, progress_file
+from headway.ports import Runs
+
+OUTPUT_MAX_BYTES = 64 * 1024
+ASK_LIMIT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobTeller:
+    """Asks jobs. One that says nothing, fails, or takes too long tells nothing."""
+
+    runs: Runs
+    limit_s: float = ASK_LIMIT_S
+
+    async def ask(self, job: Job) -> JobTold:
+        """Its saved point, the age of that in seconds, and its progress from 0 to 1; each None when it does not say."""
+        saved = await self._output(job, job.spec.saved) if job.spec.saved else None
+        point, age_s = read_saved(saved or "")
+        return JobTold(job=job.id, saved_point=point, saved_age_s=age_s, progress=await self._progress(job))
+
+    async def _progress(self, job: Job) -> float | None:
+        if job.spec.progress:
+            return read_progress(await self._output(job, job.spec.progress) or "")
+        if job.run is None:
+            return None
+        try:
+            return read_progress(
+                progress_file(self.runs, job.run.id).read_text(errors="replace")[:OUTPUT_MAX_BYTES]
+            )
+        except OSError:
+            return None
+
+    async def _output(self, job: Job, argv: Sequence[str]) -> str | None:
+        run_id = job.run.id if job.run else ""
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *argv,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                cwd=job.spec.cwd,
+                env={**os.environ, **job_env(self.runs, job, run_id, {})},
+                start_new_session=True,
+            )
+        except OSError:
+            return None
+        assert child.stdout is not None
+        try:
+            async with asyncio.timeout(self.limit_s):
+                output = await child.stdout.read(OUTPUT_MAX_BYTES)
+                return output.decode(errors="replace") if await child.wait() == 0 else None
+        except TimeoutError:
+            return None
+        finally:
+            if child.returncode is None:
+                os.killpg(child.pid, signal.SIGKILL)  # unreaped, so the number is still its own
+                await child.wait()
+
+
+def read_progress(text: str) -> float | None:
+    """Progress from 0 to 1 in the last line: `{"done": 3, "total": 4}`, `75%`, `3/4`, or a number from 0 to 1.
+
+    >>> [read_progress(text) for text in ('{"done": 3, "total": 4}', "75 %", "3/4", "0.75", "75", "soon", "nan")]
+    [0.75, 0.75, 0.75, 0.75, None, None, None]
+    """
+    line = _last_line(text)
+    document = _document(line)
+    try:
+        if document is not None:
+            share = float(document["done"]) / float(document["total"])
+        elif line.endswith("%"):
+            share = float(line[:-1]) / 100
+        elif "/" in line:
+            done, _, total = line.partition("/")
+            share = float(done) / float(total)
+        else:
+            share = float(line)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+    return share if 0 <= share <= 1 else None
+
+
+def read_saved(text: str) -> tuple[str | None, float | None]:
+    """The saved point in words and its age in seconds, from the last line: a JSON object with `age_s`, or any words.
+
+    >>> read_saved('{"done": 40, "total": 300, "age_s": 2.5}')
+    ('40/300', 2.5)
+    >>> read_saved("step-40.ckpt")
+    ('step-40.ckpt', None)
+    >>> read_saved("")
+    (None, None)
+    """
+    line = _last_line(text)
+    document = _document(line)
+    if document is None:
+        return line or None, None
+    age_s = document.get("age_s")
+    known = isinstance(age_s, int | float) and not isinstance(age_s, bool) and age_s >= 0
+    if not known and not document.get("done"):
+        return None, None  # it never saved
+    point = document.get(
+        "point", f"{document.get('done')}/{document.get('total')}" if "total" in document else line
+    )
+    return str(point), float(age_s) if known and age_s is not None else None
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1].strip() if lines else ""
+
+
+def _document(line: str) -> dict[str, Any] | None:
+    if not line.startswith("{"):
+        return None
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None

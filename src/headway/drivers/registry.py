@@ -1,0 +1,33 @@
+"""Every driver by its name. A new one is a file beside this one and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import aiohttp
+
+from headway.core.model import MoveRule
+from headway.drivers.command import CommandDriver
+from headway.drivers.llamacpp import LlamaCppDriver
+from headway.drivers.process import ProcessDriver
+from headway.drivers.restart import RestartDriver
+from headway.ports import Clock, Driver, Runs
+
+
+class DriverClass(Protocol):
+    """What every driver's class offers: its table, and the same three parts to be made from."""
+
+    name: str
+    moves: tuple[MoveRule, ...]
+
+    def __call__(self, runs: Runs, http: aiohttp.ClientSession, clock: Clock) -> Driver: ...
+
+
+_CLASSES: tuple[DriverClass, ...] = (
+    ProcessDriver,
+    LlamaCppDriver,
+    RestartDriver,
+    CommandDriver,
+)
+DRIVERS: Mapping[str, DriverClass] = {one.name: one for one in _CLASSES}

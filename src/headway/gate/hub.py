@@ -1,0 +1,310 @@
+"""What all connections of one gate share: the table, the holding, the link, the pool, the log, and the only timers.
+
+Timers: the link's throttle, the holding's bounds, and one beat (heartbeats, quiet tunnels, slow clients, clients that
+left while their reading was paused).
+"""
+
+import asyncio
+import itertools
+import select
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+from headway.core import wire
+from headway.core.route import Routes, prepare
+from headway.gate import bodies, refusals
+from headway.gate.callers import needs_token
+from headway.gate.heads import RequestHead
+from headway.gate.holding import Holding
+from headway.gate.lines import Moves, Refused
+from headway.gate.link import Effects, Identity, Link
+from headway.gate.tunnel import Tunnel
+from headway.gate.upstream import Dial, Pool, Upstream, dial, read_address
+
+if TYPE_CHECKING:
+    from headway.gate.exchange import Exchange, Request
+    from headway.gate.protocol import Client
+
+BEAT_S = 0.5
+LIMITS_EVERY_BEATS = 4
+Put = Callable[[dict[str, Any]], None]
+EMPTY = prepare(wire.Table(wire.PROTO, "", {}))
+
+
+class Hub:
+    """One gate."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, identity: Identity, put: Put, *, boot: str = "", connect: Dial = dial
+    ) -> None:
+        self.loop, self._put, self._boot, self._connect = loop, put, boot, connect
+        self.holding = Holding()
+        self.link = Link(self.holding, identity, self.lag_ms)
+        self.pool = Pool()
+        self.table: wire.Table | None = None
+        self.routes: Routes = EMPTY
+        self.keys: dict[str, bytes] = {}
+        self.clients: set[Client] = set()
+        self.waiting: set[Request] = set()
+        self.tunnels: set[Tunnel] = set()
+        self.draining = False
+        self.on_drain: Callable[[], None] = lambda: None
+        self.send: Callable[[bytes], None] = lambda data: None
+        self._ids = itertools.count(1)
+        self._flush: asyncio.TimerHandle | None = None
+        self._bound: asyncio.TimerHandle | None = None
+        self._bound_s: float | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._beats = 0
+        self._worst_lag_s = 0.0
+
+    # The table
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Hosts that may be named besides loopback's."""
+        return self.table.hosts if self.table is not None else ()
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """Pages that may ask."""
+        return self.table.origins if self.table is not None else ()
+
+    @property
+    def tokens(self) -> tuple[wire.Token, ...]:
+        """Tokens that are known."""
+        return self.table.tokens if self.table is not None else ()
+
+    def obey(self, effects: Effects) -> None:
+        """Carry out what the link read from the daemon."""
+        if effects.table is not None:
+            self._take_table(effects.table)
+        for name in effects.closed:
+            line = self.holding.lines.get(name)
+            address = read_address(line.row.upstream or "") if line is not None else None
+            if address is not None:
+                self.pool.sweep(self.now(), address)
+        for name, after_s in effects.aborts:
+            self.loop.call_later(after_s, self._cut, name)
+        self.dispatch(effects.moves)
+        if effects.drain:
+            self.on_drain()
+
+    def _take_table(self, table: wire.Table) -> None:
+        self.table = table
+        self.routes = prepare(table)
+        self.keys.clear()
+        for name, row in table.services.items():
+            if row.key_file:
+                try:
+                    self.keys[name] = Path(row.key_file).read_bytes().strip()
+                except OSError:
+                    continue  # the server will answer 401, which names the problem
+
+    def _cut(self, name: str) -> None:
+        line = self.holding.lines.get(name)
+        if line is not None and not line.open:
+            for ticket in list(line.forwarded):
+                ticket.owner.cut()
+
+    # For exchanges
+
+    def now(self) -> float:
+        """The loop's clock, in seconds."""
+        return self.loop.time()
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Run it after what runs now."""
+        self.loop.call_soon(call)
+
+    def dispatch(self, moves: Moves) -> None:
+        """Tell the owners of tickets what the holding decided."""
+        for ticket in moves.forward:
+            ticket.owner.granted()
+        for ticket, refused in moves.refuse:
+            ticket.owner.refused(refused)
+        self.poke()
+
+    def poke(self) -> None:
+        """Something changed: say it on the link when due, and watch the next bound."""
+        due_s = self.link.next_flush_s()
+        if due_s is not None:
+            now_s = self.now()
+            if due_s <= now_s:
+                self._flush_now()
+            elif self._flush is None:
+                self._flush = self.loop.call_at(due_s, self._flush_now)
+        if self.waiting or self._bound_s is not None or self.tunnels:
+            self._watch()
+
+    def trouble(self, service: str, what: str) -> None:
+        """A server did not take a connection."""
+        self.link.trouble(service, "timeout" if what == "timeout" else "refused", self.now())
+        self.send(self.link.take_out())
+
+    def dial(self, address: Any, exchange: "Exchange") -> asyncio.Task[None]:
+        """Connect for this request; it hears `reached` or `unreachable`."""
+        task = self.loop.create_task(self._dial(address, exchange))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _dial(self, address: Any, exchange: "Exchange") -> None:
+        try:
+            upstream = await self._connect(address, lambda: Upstream(self.pool, address))
+        except TimeoutError:
+            exchange.unreachable("timeout")
+        except OSError:
+            exchange.unreachable("refused")
+        else:
+            exchange.reached(upstream)
+
+    def request_id(self, head: RequestHead) -> str:
+        """The caller's id when it is a plain one, else a new one."""
+        given = head.text(b"x-request-id")
+        if given and len(given) <= 128 and given.isascii() and given.isprintable() and " " not in given:
+            return given
+        return f"{self.link.identity.gate}-{next(self._ids):x}"
+
+    def query_model(self, head: RequestHead) -> str | None:
+        """The model that a request without a body names in its query."""
+        query = head.path.partition("?")[2]
+        if "model=" not in query:
+            return None
+        found = parse_qs(query).get("model")
+        return found[0] if found else None
+
+    def token_needed(self, listen: Any) -> bool:
+        """Whether callers of this listening address must show a token."""
+        return isinstance(listen, tuple) and needs_token(str(listen[0]))
+
+    def preflight(self, head: RequestHead) -> bytes | None:
+        """The answer to a page's question whether it may ask; None when this is no such question."""
+        origin = head.text(b"origin")
+        asked = any(row[:30].lower() == b"access-control-request-method:" for row in head.lines)
+        if head.method != "OPTIONS" or not origin or not asked or not self.origins:
+            return None
+        extra = {
+            "Access-Control-Allow-Origin": origin,
+            "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE, OPTIONS",
+            "Access-Control-Allow-Headers": "Authorization, Content-Type, X-Headway-Class, X-Headway-Wait",
+            "Vary": "Origin",
+        }
+        return refusals.reply(200, b"", media="text/plain", extra=extra)
+
+    def answer(self, kind: str, service: str | None, name: str | None) -> tuple[int, bytes, str, dict[str, str]]:
+        """The gate's own answer: status, body, media type, more headers."""
+        lines, json = self.holding.lines, "application/json"
+        line = lines.get(service) if service is not None else None
+        state = {"X-Headway-State": refusals.word(line)} if line is not None else {}
+        failed = line is not None and line.row.state == "failed"
+        match kind:
+            case "root":
+                mode: wire.Mode = "shadow" if self.holding.shadow else "live"
+                return 200, refusals.root(lines, mode).encode(), "text/plain; charset=utf-8", state
+            case "health":
+                words = refusals.word(line) if line is not None else "ok"
+                return 503 if failed else 200, refusals.encode({"status": words}), json, state
+            case "models":
+                return 200, refusals.encode(refusals.models(lines, service)), json, state
+            case "tags":
+                return 200, refusals.encode(refusals.tags(lines)), json, state
+            case "version":
+                return 200, refusals.encode({"version": self.link.identity.version}), json, state
+            case "model":
+                found = refusals.model(lines, name)
+                if found is not None:
+                    return 200, refusals.encode(found), json, state
+                facts: Mapping[str, Any] = {"model": name, "param": "model"}
+                return 404, refusals.encode(refusals.document("openai", "model_not_found", 404, facts)), json, state
+            case _:
+                code = "service_aside" if service is not None else "route_unknown"
+                status = 503 if service is not None else 404
+                return status, refusals.encode(refusals.document("openai", code, status, {})), json, state
+
+    def unknown(self, code: str, status: int, facts: Mapping[str, Any]) -> Refused:
+        """A refusal of the router. Before any table came nothing is known, so nothing is "not found"."""
+        return Refused("no_table", 503, 1.0, {}) if self.table is None else Refused(code, status, 0.0, facts)
+
+    def ended(self, exchange: "Exchange", how: str) -> None:
+        """A request is over: write its row."""
+        now_s = self.now()
+        hash_ = None
+        if exchange.to is not None and exchange.to.demand and self.table is not None:
+            hash_ = bodies.conversation(exchange.intake.what, self.table.salt, exchange.caller.client)
+        row = exchange.record.row(now_s, how, hash_)
+        row["at_s"] = round(time.clock_gettime(time.CLOCK_BOOTTIME) - row["took_s"], 4)
+        row["wall_s"] = round(time.time() - row["took_s"], 3)
+        row["boot"] = self._boot
+        self._put(row)
+
+    # Time
+
+    def start(self) -> None:
+        """Begin the beat."""
+        self._next_beat_s = self.now() + BEAT_S
+        self.loop.call_at(self._next_beat_s, self._beat)
+
+    def lag_ms(self) -> float:
+        """The worst lateness of the beat since this was last asked, in milliseconds."""
+        lag_s, self._worst_lag_s = self._worst_lag_s, 0.0
+        return round(lag_s * 1000, 3)
+
+    def _beat(self) -> None:
+        now_s = self.now()
+        self._worst_lag_s = max(self._worst_lag_s, now_s - self._next_beat_s)
+        self._next_beat_s = now_s + BEAT_S
+        self.loop.call_at(self._next_beat_s, self._beat)
+        self._beats += 1
+        for exchange in list(self.waiting):
+            exchange.beat(now_s)
+        for tunnel in list(self.tunnels):
+            tunnel.rest(now_s)
+        self._find_gone([client for client in self.clients if client.paused])
+        if self._beats % LIMITS_EVERY_BEATS == 0:
+            self.pool.sweep(now_s)
+            for client in list(self.clients):
+                client.check_time(now_s)
+
+    def _find_gone(self, paused: list["Client"]) -> None:
+        """Nobody reads a paused connection, so its end is asked for."""
+        if not paused or not hasattr(select, "POLLRDHUP"):
+            return
+        poll = select.poll()
+        by_fd: dict[int, Client] = {}
+        for client in paused:
+            sock = client.transport.get_extra_info("socket") if client.transport is not None else None
+            if sock is not None and sock.fileno() >= 0:
+                by_fd[sock.fileno()] = client
+                poll.register(sock.fileno(), select.POLLRDHUP)
+        for fd, _ in poll.poll(0) if by_fd else ():
+            transport = by_fd[fd].transport
+            if transport is not None:
+                transport.abort()
+
+    def _flush_now(self) -> None:
+        if self._flush is not None:
+            self._flush.cancel()
+            self._flush = None
+        self.link.flush(self.now())
+        self.send(self.link.take_out())
+        due_s = self.link.next_flush_s()
+        if due_s is not None:
+            self._flush = self.loop.call_at(due_s, self._flush_now)
+
+    def _watch(self) -> None:
+        due_s = self.holding.next_deadline_s(self.now())
+        if due_s == self._bound_s:
+            return
+        if self._bound is not None:
+            self._bound.cancel()
+        self._bound_s = due_s
+        self._bound = self.loop.call_at(due_s, self._tick) if due_s is not None else None
+
+    def _tick(self) -> None:
+        self._bound = self._bound_s = None
+        self.dispatch(self.holding.tick(self.now()))
+        self._watch()

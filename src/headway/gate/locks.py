@@ -1,0 +1,94 @@
+"""Lock files and passing open sockets: who lives is who holds its lock."""
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+NAMES_MAX_BYTES = 64 * 1024
+ASK_LIMIT_S = 2.0
+
+
+def hold(path: Path) -> int | None:
+    """Lock a file for as long as this process lives (the returned descriptor is open); None: another holds it.
+
+    The file is made when missing. A file that was removed between open and lock is made anew.
+    """
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return None
+        try:
+            same = os.stat(path).st_ino == os.fstat(fd).st_ino
+        except FileNotFoundError:
+            same = False
+        if same:
+            return fd
+        os.close(fd)
+
+
+def is_held(path: Path) -> bool:
+    """Whether a living process holds it."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def living(gates: Path) -> list[str]:
+    """Ids of the gates that live, in name order; files of dead ones are removed."""
+    found = []
+    for lock in sorted(gates.glob("*.lock")):
+        fd = hold(lock)
+        if fd is None:
+            found.append(lock.stem)
+            continue
+        for path in (lock.with_suffix(".sock"), lock.with_suffix(".spec"), lock):
+            with contextlib.suppress(FileNotFoundError):
+                path.unlink()
+        os.close(fd)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """Listening sockets taken from a living gate: name -> descriptor, and its pid."""
+
+    gate: str
+    pid: int
+    fds: dict[str, int]
+
+
+def hand_over(connection: socket.socket, gate: str, fds: dict[str, int]) -> None:
+    """Send the listening sockets to a new parent. Raises OSError."""
+    names = list(fds)
+    row = json.dumps({"gate": gate, "pid": os.getpid(), "names": names}).encode()
+    socket.send_fds(connection, [row], [fds[name] for name in names])
+
+
+def take_over(gates: Path, gate: str) -> Handed | None:
+    """Ask a living gate for its listening sockets; None when it doesn't answer within 2 s."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(ASK_LIMIT_S)
+        try:
+            connection.connect(str(gates / f"{gate}.sock"))
+            data, fds, _, _ = socket.recv_fds(connection, NAMES_MAX_BYTES, 64)
+            row = json.loads(data)
+        except (OSError, ValueError):
+            return None
+    for fd in fds:
+        os.set_inheritable(fd, False)
+    return Handed(str(row["gate"]), int(row["pid"]), dict(zip(row["names"], fds, strict=False)))

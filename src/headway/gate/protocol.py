@@ -1,0 +1,209 @@
+"""The client's side of the gate: one connection, one request at a time, disconnect noticed in every phase."""
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from headway.gate import refusals
+from headway.gate.callers import check_caller, check_place
+from headway.gate.exchange import Exchange
+from headway.gate.heads import HEAD_MAX_BYTES, BadRequest, read_request
+from headway.gate.upstream import HIGH_BYTES, Transport
+
+if TYPE_CHECKING:
+    from headway.gate.hub import Hub
+
+PENDING_HIGH_BYTES = 64 * 1024
+HEAD_LIMIT_S = 30.0  # from a request's first byte to the end of its head
+BODY_QUIET_S = 60.0  # a body that is read whole may pause this long
+IDLE_LIMIT_S = 120.0  # between two requests
+LINGER_S = 2.0  # after a refusal whose body was not read: let the client read the answer before the close
+
+
+class Client(asyncio.Protocol):
+    """One client connection. `fixed` is the service of the port it came to, None for the front door."""
+
+    __slots__ = (
+        "_paused", "_pending", "exchange", "fixed", "gone", "hub", "linger_s", "must_close", "peer", "read_s",
+        "token_needed", "transport",
+    )  # fmt: skip
+
+    def __init__(self, hub: "Hub", fixed: str | None) -> None:
+        self.hub, self.fixed = hub, fixed
+        self.transport: Transport | None = None
+        self.exchange: Exchange | None = None
+        self.must_close = self.gone = self.token_needed = False
+        self.peer = ""
+        self.read_s = 0.0
+        self.linger_s: float | None = None
+        self._pending = b""
+        self._paused: set[str] = set()
+
+    # asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport  # type: ignore[assignment]
+        transport.set_write_buffer_limits(HIGH_BYTES)  # type: ignore[attr-defined]
+        peer = transport.get_extra_info("peername")
+        self.peer = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.token_needed = self.hub.token_needed(transport.get_extra_info("sockname"))
+        self.read_s = self.hub.now()
+        self.hub.clients.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.read_s = self.hub.now()
+        if self.linger_s is not None:
+            return
+        if self.exchange is not None:
+            data = self.exchange.feed(data)
+            if self.exchange is not None:
+                if data:
+                    self._keep(data)
+                return
+        self._pending += data
+        self._next()
+
+    def eof_received(self) -> bool:
+        return False  # a client that closes its side is gone: it would never see that nobody answers
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gone = True
+        self.hub.clients.discard(self)
+        exchange, self.exchange = self.exchange, None
+        if exchange is not None:
+            exchange.client_gone()
+
+    def pause_writing(self) -> None:
+        if self.exchange is not None and self.exchange.upstream is not None:
+            self.exchange.upstream.pause()
+
+    def resume_writing(self) -> None:
+        if self.exchange is not None and self.exchange.upstream is not None:
+            self.exchange.upstream.resume()
+
+    # For the exchange
+
+    def write(self, data: bytes) -> None:
+        """Send to the client."""
+        if self.transport is not None and not self.gone:
+            self.transport.write(data)
+
+    def pause(self, why: str) -> None:
+        """Stop reading for this reason."""
+        if self.transport is not None and not self._paused and not self.gone:
+            self.transport.pause_reading()
+        self._paused.add(why)
+
+    def unpause(self, why: str) -> None:
+        """This reason is over."""
+        if why in self._paused:
+            self._paused.discard(why)
+            if self.transport is not None and not self._paused and not self.gone and not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    @property
+    def paused(self) -> bool:
+        """Whether the end of the connection would go unnoticed by reading."""
+        return bool(self._paused)
+
+    def take_pending(self) -> None:
+        """Bytes that came behind an upgrade belong to the tunnel."""
+        data, self._pending = self._pending, b""
+        self.unpause("pipeline")
+        if data and self.exchange is not None:
+            self.exchange.feed(data)
+
+    def exchange_over(self, exchange: Exchange, *, cut: bool) -> None:
+        """The request is over; go on with the next, or close."""
+        self.exchange = None
+        if self.gone or self.transport is None:
+            return
+        if cut:
+            self.transport.abort()
+        elif not exchange.body_done:
+            self._linger()
+        elif self.must_close or self.hub.draining:
+            self.transport.close()
+        else:
+            for why in list(self._paused):
+                self.unpause(why)
+            self.hub.soon(self._next)
+
+    def close_if_idle(self) -> None:
+        """Leave, when there is no request on it."""
+        if self.exchange is None and self.linger_s is None and self.transport is not None:
+            self.transport.close()
+
+    def check_time(self, now_s: float) -> None:
+        """Called every few seconds: close what is too slow or done lingering."""
+        if self.transport is None or self.gone:
+            return
+        quiet_s = now_s - self.read_s
+        if self.linger_s is not None:
+            if now_s >= self.linger_s:
+                self.transport.abort()
+        elif self.exchange is None:
+            if quiet_s >= (HEAD_LIMIT_S if self._pending else IDLE_LIMIT_S):
+                self.transport.close()
+        elif not self.exchange.body_done and not self._paused and quiet_s >= BODY_QUIET_S:
+            self.exchange.refuse("timeout", 408)
+
+    # Inside
+
+    def _keep(self, data: bytes) -> None:
+        self._pending += data
+        if len(self._pending) > PENDING_HIGH_BYTES:
+            self.pause("pipeline")
+
+    def _next(self) -> None:
+        """Begin the next request, if its head is here."""
+        if self.exchange is not None or self.gone or self.linger_s is not None:
+            return
+        while self._pending.startswith(b"\r\n"):
+            self._pending = self._pending[2:]  # an empty line between requests is allowed
+        end = self._pending.find(b"\r\n\r\n")
+        if end < 0 or end > HEAD_MAX_BYTES:
+            if len(self._pending) > HEAD_MAX_BYTES:
+                self._refuse(BadRequest("head_too_large", 431))
+            return
+        head, self._pending = self._pending[: end + 4], self._pending[end + 4 :]
+        try:
+            self._begin(head)
+        except BadRequest as error:
+            self._refuse(error)
+
+    def _begin(self, raw: bytes) -> None:
+        head, hub = read_request(raw), self.hub
+        check_place(head, hub.hosts, hub.origins, self.peer)
+        preflight = hub.preflight(head)
+        if preflight is not None:
+            self.write(preflight)
+            self.hub.soon(self._next)
+            return
+        caller = check_caller(head, hub.tokens, self.peer, token_needed=self.token_needed)
+        exchange = Exchange(self, hub, head, caller, hub.request_id(head))
+        self.exchange = exchange
+        exchange.begin()
+        if self._pending and self.exchange is exchange:
+            data, self._pending = self._pending, b""
+            rest = exchange.feed(data)
+            self._pending = rest + self._pending
+            if len(self._pending) > PENDING_HIGH_BYTES:
+                self.pause("pipeline")
+
+    def _refuse(self, error: BadRequest) -> None:
+        """A request that isn't read further: answer, and let the client read it before the close."""
+        body = refusals.encode(refusals.document("openai", error.code, error.status, {}))
+        self.write(refusals.reply(error.status, body, close=True))
+        self._linger()
+
+    def _linger(self) -> None:
+        self._pending = b""
+        if self.transport is None or self.gone:
+            return
+        self.linger_s = self.hub.now() + LINGER_S
+        for why in list(self._paused):
+            self.unpause(why)
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()

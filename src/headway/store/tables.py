@@ -1,0 +1,61 @@
+"""The tables as queries need them. The schema itself is made by migrations/; a test compares the two."""
+
+from __future__ import annotations
+
+from sqlalchemy import Column, Float, Integer, MetaData, String, Table, Text
+
+schema = MetaData()
+
+holder = Table(
+    "holder",
+    schema,
+    Column("id", String, primary_key=True),
+    Column("kind", String, nullable=False),
+    Column("doc", Text, nullable=False),
+)
+
+intent = Table(
+    "intent",
+    schema,
+    Column("holder", String, primary_key=True),
+    Column("doc", Text, nullable=False),
+)
+
+event = Table(
+    "event",
+    schema,
+    Column("id", Integer, primary_key=True),
+    Column("at_s", Float, nullable=False),
+    Column("wall_s", Float, nullable=False),
+    Column("code", String, nullable=False),
+    Column("holder", String),
+    Column("facts", Text, nullable=False),
+)
+
+request = Table(
+    "request",
+    schema,
+    Column("id", Integer, primary_key=True),
+    Column("source", String, nullable=False),
+    Column("offset", Integer, nullable=False),
+    Column("service", String),
+    Column("class", String),
+    Column("started", Float),
+    Column("status", Integer),
+    Column("waited_s", Float),
+    Column("doc", Text, nullable=False),
+)
+
+log_offset = Table(
+    "log_offset",
+    schema,
+    Column("source", String, primary_key=True),
+    Column("offset", Integer, nullable=False),
+)
+
+meta = Table(
+    "meta",
+    schema,
+    Column("key", String, primary_key=True),
+    Column("value", Text, nullable=False),
+)

@@ -1,0 +1,43 @@
+"""Memory, peers and clocks of the machine."""
+
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headway.errors import Refused
+from headway.host import this_system
+
+pytestmark = pytest.mark.contract
+
+
+def test_free_memory_is_less_than_all_memory(tmp_path: Path) -> None:
+    total_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert 0 < this_system(tmp_path).host.free_host_bytes() <= total_bytes
+
+
+def test_the_user_at_the_other_end_of_a_unix_socket(tmp_path: Path) -> None:
+    host = this_system(tmp_path).host
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert host.peer_uid(ours) == os.getuid()
+    with socket.socket() as tcp:
+        assert host.peer_uid(tcp) is None
+    assert host.peer_uid(None) is None
+
+
+def test_the_clock_counts_boottime_and_tells_the_wall_s(tmp_path: Path) -> None:
+    clock = this_system(tmp_path).clock
+    assert abs(clock.wall_s() - time.time()) < 5
+    before_s = clock.now_s()
+    assert before_s <= clock.now_s() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def test_another_system_is_refused_with_the_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(Refused) as refused:
+        this_system(tmp_path)
+    assert refused.value.code == "unsupported_system" and "WSL2" in str(refused.value)

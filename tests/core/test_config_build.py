@@ -1,0 +1,152 @@
+"""From a config to specs: every key reaches the record that it is for, and defaults are those of the core."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from headway.config.build import Built, build
+from headway.config.load import load
+from headway.config.reference import reference
+from headway.config.schema import Config
+from headway.core.model import GIB, JobSpec, MoveRule, Policy, ServiceSpec
+from headway.drivers.registry import DRIVERS
+from tests.configs import CHAT, RENDER, TRAIN, loaded
+
+pytestmark = pytest.mark.core
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def rule(source: str, to: str) -> MoveRule:
+    return MoveRule(source=source, to=to, limit_s=10.0, frees=to != "awake")
+
+
+MOVES = {
+    "process": (rule("awake", "stopped"), rule("stopped", "awake")),
+    "llamacpp": (rule("awake", "stopped"), rule("asleep", "stopped"), rule("asleep", "awake"), rule("stopped", "awake")),
+    "restart": (rule("running", "stopped"), rule("stopped", "running")),
+    "command": (
+        rule("running", "parked"),
+        rule("parked", "running"),
+        rule("parked", "stopped"),
+        rule("running", "stopped"),
+        rule("stopped", "running"),
+    ),
+}  # fmt: skip
+
+
+def built(directory: Path, text: str) -> Built:
+    return build(loaded(directory, text), MOVES, reads_busy={"llamacpp"})
+
+
+def test_the_example_loads_and_builds() -> None:
+    made = build(load(DOCS / "example.toml", {}), MOVES)
+    assert made.mode == "live"
+    assert [spec.name for spec in made.services] == ["chat", "vision"]
+    assert [(spec.name, hold) for spec, hold in made.recipes] == [
+        ("train", False),
+        ("render", False),
+        ("evaluate", False),
+        ("report", True),
+    ]
+    assert [device.name for device in made.devices] == ["gpu0", "big", "sim0", "far"]
+    assert made.devices[0].index == 0 and made.devices[1].index is None
+    assert made.devices[2].reports == str(DOCS / "reports")
+
+
+def test_the_example_uses_every_driver_and_each_has_its_forms() -> None:
+    made = build(load(DOCS / "example.toml", {}), {name: driver.moves for name, driver in DRIVERS.items()})
+    specs = [*made.services, *(spec for spec, _ in made.recipes)]
+    assert {spec.driver: tuple(form.name for form in spec.forms) for spec in specs} == {
+        "llamacpp": ("awake", "asleep", "stopped"),
+        "process": ("awake", "stopped"),
+        "restart": ("running", "stopped"),
+        "command": ("running", "parked", "stopped"),
+    }
+
+
+def forms(spec: ServiceSpec | JobSpec) -> dict[str, int | None]:
+    return {form.name: form.declared_bytes for form in spec.forms}
+
+
+def test_forms_are_what_the_driver_reaches(tmp_path: Path) -> None:
+    made = built(
+        tmp_path,
+        CHAT
+        + 'memory.awake = "16GiB"\n'
+        + CHAT.replace("chat", "llama").replace("process", "llamacpp")
+        + "memory = {awake = 100, asleep = 5}\n"
+        + TRAIN
+        + "memory.running = 7\n"
+        + RENDER
+        + 'placement = "yield"\nmemory = {running = 9}\n'
+        + TRAIN.replace("train", "cpu")
+        + "gpus = 0\n",
+    )
+    (chat, llama), (train, render, cpu) = made.services, [spec for spec, _ in made.recipes]
+    assert forms(chat) == {"awake": 16 * GIB, "stopped": 0}
+    assert forms(llama) == {"awake": 100, "asleep": 5, "stopped": 0}
+    assert forms(train) == {"running": 7, "stopped": 0}
+    assert forms(render) == {"running": 9, "frozen": 9, "parked": None, "stopped": 0}
+    assert forms(cpu) == {"running": 0, "stopped": 0}
+    assert (chat.reads_busy, llama.reads_busy, cpu.count) == (False, True, 0)
+    assert chat.moves == MOVES["process"] and render.moves == MOVES["command"]
+
+
+def test_a_service_is_built_whole(tmp_path: Path) -> None:
+    made = built(
+        tmp_path,
+        "[headway]\nmin_residency = 3\n"
+        + CHAT
+        + 'devices = ["gpu1", 2]\nmodel = "real"\nport = 0\npinned = true\n'
+        'max_wait = {attended = "5s"}\nkey_file = "key"\nenv = {A = "b"}\nstop_grace = 1\nqueue_max = 0\n',
+    )
+    (chat,) = made.services
+    assert (chat.pinned_devices, chat.count, chat.upstream) == (("gpu1", "2"), 2, "http://127.0.0.1:{port}")
+    assert (chat.models, chat.upstream_model, chat.gate_port, chat.keep_awake) == (("chat",), "real", 0, True)
+    assert (chat.max_wait_s, chat.queue_max) == ({"attended": 5.0, "background": 3600.0}, 0)
+    assert (chat.key_file, chat.cwd) == (str(tmp_path / "key"), str(tmp_path))
+    assert (chat.argv, chat.env, chat.stop_grace_s) == (("serve", "{port}"), {"A": "b"}, 1.0)
+    assert chat.min_residency_s == 3.0
+
+
+def test_a_job_is_built_whole(tmp_path: Path) -> None:
+    made = built(
+        tmp_path,
+        TRAIN + RENDER + 'priority = "high"\nafter = ["train"]\nhold = true\ntags = ["a"]\ncwd = "~"\n',
+    )
+    render, hold = made.recipes[1]
+    assert hold and (render.priority, render.after, render.tags) == (80, ("train",), ("a",))
+    assert (render.park, render.resume, render.saved) == (("park",), ("resume",), ())
+    assert render.cwd == str(Path.home())
+
+
+def test_defaults_are_those_of_the_core(tmp_path: Path) -> None:
+    made = built(tmp_path, CHAT + TRAIN)
+    assert made.policy == Policy() and made.mode == "shadow"
+    said = {"name", "driver", "forms", "moves", "argv", "cwd", "models", "upstream"}
+    for spec, kind in ((made.services[0], ServiceSpec), (made.recipes[0][0], JobSpec)):
+        plain = kind(name="", driver="", forms=(), moves=())
+        for field in dataclasses.fields(kind):
+            if field.name not in said:
+                assert getattr(spec, field.name) == getattr(plain, field.name), field.name
+
+
+def test_every_setting_of_headway_reaches_the_policy(tmp_path: Path) -> None:
+    text = "[headway]\n" + "".join(
+        f"{name} = 0.5\n" if name == "reserve_share" else f"{name} = 77\n"
+        for name in Config.model_fields["headway"].annotation.model_fields  # type: ignore[union-attr]
+        if name != "switch_after"
+    )
+    policy = built(tmp_path, text + "switch_after = {attended = 77, background = 77}\n").policy
+    unchanged = [
+        f.name for f in dataclasses.fields(Policy) if getattr(policy, f.name) == getattr(Policy(), f.name)
+    ]
+    assert unchanged == []
+
+
+def test_the_reference_is_up_to_date() -> None:
+    assert (DOCS / "reference" / "config.md").read_text() == reference(), (
+        "run: python -m headway.config.reference > docs/reference/config.md"
+    )

@@ -1,0 +1,84 @@
+"""Commands for runs, and waiting for what becomes of them."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from headway.host.linux_proc import process
+from headway.ports import Runs, RunSpec, RunState
+from tests.waiting import wait_until
+
+LIMIT_S = 20.0
+PYTHON = (sys.executable, "-I", "-S", "-c")
+
+# name: (shell script, processes it becomes)
+TREES: dict[str, tuple[str, int]] = {
+    "one process": ("exec sleep 600", 1),
+    "children": ("sleep 600 & sleep 600 & wait", 3),
+    "grandchildren": ("sh -c 'sh -c \"sleep 600 & wait\" & wait' & wait", 4),
+    "a double fork in a session of its own": ("(setsid sleep 600 &) ; exec sleep 600", 2),
+    "a child that ignores TERM": ("sh -c 'trap \"\" TERM; sleep 600 & wait; sleep 600' & wait", 3),
+    "a leader that ignores TERM": ("trap '' TERM; sleep 600; sleep 600; sleep 600", 2),
+    "a stopped child": ("sh -c 'kill -STOP $$; sleep 600' & sleep 600 & wait", 3),
+    "a leader that left": ("sleep 600 & exit 3", 1),
+}
+
+
+async def launch(
+    runs: Runs, run_id: str, *argv: str, cwd: str | None = None, port: int | None = None
+) -> RunState:
+    """Start a run and wait until its command was executed, or could not be."""
+    runs.launch(RunSpec(id=run_id, holder="h", argv=argv, cwd=cwd, port=port))
+    return await until(runs, run_id, lambda state: state.ran)
+
+
+async def until(runs: Runs, run_id: str, wanted: Callable[[RunState], bool]) -> RunState:
+    """Follow a run by `changed` until it is as wanted."""
+    async with asyncio.timeout(LIMIT_S):
+        state = runs.read(run_id)
+        assert state is not None
+        while not wanted(state):
+            state = await runs.changed(run_id, state)
+        return state
+
+
+async def launch_tree(runs: Runs, run_id: str, name: str) -> frozenset[int]:
+    """Start one of TREES and wait until all its processes are there; returns their pids."""
+    script, count = TREES[name]
+    await launch(runs, run_id, "sh", "-c", script)
+    return await wait_until(
+        lambda: pids if len(pids := runs.pids(run_id)) == count else None, LIMIT_S, f"tree of {name}"
+    )
+
+
+def shim_of(pid: int) -> int:
+    """The shim over a leader that lives."""
+    one = process(pid)
+    assert one is not None
+    return one.parent
+
+
+async def kill_shim(runs: Runs, run_id: str, leader: int) -> None:
+    """SIGKILL, until the lock is free."""
+    os.kill(shim_of(leader), signal.SIGKILL)
+    await until(runs, run_id, lambda state: not state.lock_held)
+
+
+def living(pids: Sequence[int] | frozenset[int]) -> list[int]:
+    """Those of `pids` that still run."""
+    found = [process(pid) for pid in pids]
+    return [one.pid for one in found if one is not None and one.alive]
+
+
+async def end_all(runs: Runs) -> None:
+    """End every run, so that none outlives its test."""
+    for run_id in runs.known():
+        await runs.stop(run_id, 0.0)
+
+
+def mark(path: Path) -> str:
+    """A shell command that leaves a file."""
+    return f"echo ran >> {path}"
