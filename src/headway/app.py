@@ -25,7 +25,7 @@ from headway.config.paths import Paths
 from headway.core import phrases, wire
 from headway.core.commands import Configure
 from headway.core.facts import Fact, GateState
-from headway.core.model import CloseGate, Decision, Event, OpenGate, Snapshot
+from headway.core.model import CloseGate, Decision, Event, OpenGate, Service, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt
 from headway.daemon.hub import StateHub
@@ -297,7 +297,9 @@ class Daemon:
         turn = 0
         while True:
             turn += 1
-            for gate in self.links.tick(self.clock.now_s(), ping=turn % PING_TURNS == 0):
+            s = self.hub.snapshot
+            awaited = {sid for sid in s.services if (x := s.service(sid)) and _closing(x)}
+            for gate in self.links.tick(self.clock.now_s(), turn % PING_TURNS == 0, awaited):
                 peer = self.links.peers.get(gate)
                 done = self.locks.kill(gate, peer.pid if peer else None)
                 log.warning("gate fenced" if done else "gate cannot be fenced", gate=gate)
@@ -305,6 +307,11 @@ class Daemon:
             if offsets:
                 self.recorder.tailed(lines, offsets)
             await asyncio.sleep(1.0)
+
+
+def _closing(service: Service) -> bool:
+    """Is it awake behind a closed gate, so that a move of it may wait for a gate's answer?"""
+    return service.form == service.top and service.gate.wish == "closed"
 
 
 def _open_services(path: Path) -> dict[str, str | None]:

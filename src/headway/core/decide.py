@@ -16,7 +16,7 @@ def decide(s: Snapshot) -> Decision:
     actions, waits = steps.towards(plan, s)
     verdicts |= waits
     times = [v.until_s for v in verdicts.values() if v.until_s is not None]
-    times += [p.limit_at_s for p in s.pending.values()]
+    times += [p.limit_at_s for p in s.pending.values() if p.limit_at_s > s.now_s]
     if s.mode == "shadow":
         actions = ()
     return Decision(actions=actions, verdicts=verdicts, recheck_at_s=min(times, default=None))

@@ -188,7 +188,7 @@ def possible(want: Want, s: Snapshot) -> bool:
         return False
     devices = [s.devices[d] for d in pinned] if pinned else list(s.devices.values())
     roomy = [
-        d for d in devices if d.total_bytes is not None and (wanted or 0) <= d.total_bytes - d.foreign_bytes
+        d for d in devices if d.total_bytes is not None and (wanted or 0) <= d.total_bytes
     ]
     return len(roomy) >= want.holder.spec.count
 
@@ -229,16 +229,20 @@ def _fits_now(holder: Holder, form: FormName, device: Device, s: Snapshot) -> Ve
         other = s.holders[hid]
         if hid == holder.id or device.id not in other.devices:
             continue
-        bytes_, at_top = _present_bytes(other, device, s.pending.get(hid))
+        moving = s.pending.get(hid)
+        bytes_, at_top = _present_bytes(other, device, moving)
         taken += bytes_
         alone = alone and not at_top
         biggest = max(biggest, (bytes_, hid))
         if at_top and (wanted is None or need(other, other.top) is None):
             return Verdict(code="needs_alone", facts={"holder": hid, "unknown": holder.id})
+        leaving = moving is not None and moving.frees
+        if at_top and not leaving and (no := excludes(holder, other, other.top)):
+            return no
     if wanted is None or device.total_bytes is None:
         return None
     reserve = reserve_bytes(device, alone, s)
-    own = holder.seen_bytes.get(device.id, 0) if holder.run and holder.run.alive else 0
+    own = _own_bytes(holder, device)
     usable = device.total_bytes - taken - reserve
     free = None if device.confidence == "declared" else device.free_bytes
     if wanted <= usable and (free is None or wanted - own <= free - reserve):
@@ -253,6 +257,15 @@ def _fits_now(holder: Holder, form: FormName, device: Device, s: Snapshot) -> Ve
         "holder_bytes": biggest[0],
     }
     return Verdict(code="memory_now", facts=facts)
+
+
+def _own_bytes(holder: Holder, device: Device) -> int:
+    """What it holds there already. Only while the run that held it lives; one without a run is seen by its bytes."""
+    if holder.run is not None and not holder.run.alive:
+        return 0
+    if device.per_process:
+        return holder.seen_bytes.get(device.id, 0)
+    return need(holder, holder.form) or 0 if device.id in holder.devices else 0
 
 
 def _present_bytes(other: Holder, device: Device, pending: Pending | None) -> tuple[int, bool]:

@@ -6,7 +6,7 @@ held, connected or not: that is the roster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from headway.core import wire
@@ -183,24 +183,31 @@ class Links:
 
     # ---------------------------------------------------------------- time
 
-    def tick(self, now_s: float, ping: bool) -> list[str]:
-        """Once a second. Returns the gates to fence: missed for 10 s while a close waits for them."""
+    def tick(self, now_s: float, ping: bool, awaited: Collection[str]) -> list[str]:
+        """Once a second.
+
+        Args:
+            awaited: services that are awake and wait for their close to be complete. Nobody is fenced for others.
+
+        Returns:
+            The gates to fence: missed for 10 s while such a close waits for them.
+        """
         if ping:
             for peer in self.peers.values():
                 peer.pinged += 1
                 peer.send(wire.encode(wire.Ping(peer.pinged)))
         roster = self._roster()
         mute = {gate for gate in roster if (one := self.peers.get(gate)) is None or one.silent}
-        waits = self._close_waits_for()
+        waits = self._close_waits_for(awaited)
         self._since_s = {gate: self._since_s.get(gate, now_s) for gate in mute & waits}
         self.merge_all(now_s)
         return sorted(gate for gate, since_s in self._since_s.items() if now_s - since_s >= FENCE_AFTER_S)
 
-    def _close_waits_for(self) -> set[str]:
+    def _close_waits_for(self, awaited: Collection[str]) -> set[str]:
         """Gates that have not answered a close at its revision."""
         found: set[str] = set()
         for name, row in self.table.services.items():
-            if row.gate == "closed":
+            if row.gate == "closed" and name in awaited:
                 found |= {gate for gate in self._roster() if not self._answered(gate, name, row.rev)}
         return found
 

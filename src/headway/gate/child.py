@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 from pathlib import Path
+from typing import cast
 
 from headway.core import wire
 from headway.errors import AlreadyRunning
@@ -33,7 +34,7 @@ class LinkConnection(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast(asyncio.Transport, transport)  # uvloop's is none by inheritance
         self.transport = transport
         sock = transport.get_extra_info("socket")
         if sock is not None and not _is_ours(sock):

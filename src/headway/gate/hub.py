@@ -25,8 +25,9 @@ from headway.gate.tunnel import Tunnel
 from headway.gate.upstream import Dial, Pool, Upstream, dial, read_address
 
 if TYPE_CHECKING:
-    from headway.gate.exchange import Exchange, Request
+    from headway.gate.call import Call
     from headway.gate.protocol import Client
+    from headway.gate.request import Request
 
 BEAT_S = 0.5
 LIMITS_EVERY_BEATS = 4
@@ -145,14 +146,14 @@ class Hub:
         self.link.trouble(service, "timeout" if what == "timeout" else "refused", self.now())
         self.send(self.link.take_out())
 
-    def dial(self, address: Any, exchange: "Exchange") -> asyncio.Task[None]:
+    def dial(self, address: Any, exchange: "Call") -> asyncio.Task[None]:
         """Connect for this request; it hears `reached` or `unreachable`."""
         task = self.loop.create_task(self._dial(address, exchange))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def _dial(self, address: Any, exchange: "Exchange") -> None:
+    async def _dial(self, address: Any, exchange: "Call") -> None:
         try:
             upstream = await self._connect(address, lambda: Upstream(self.pool, address))
         except TimeoutError:
@@ -229,7 +230,7 @@ class Hub:
         """A refusal of the router. Before any table came nothing is known, so nothing is "not found"."""
         return Refused("no_table", 503, 1.0, {}) if self.table is None else Refused(code, status, 0.0, facts)
 
-    def ended(self, exchange: "Exchange", how: str) -> None:
+    def ended(self, exchange: "Request", how: str) -> None:
         """A request is over: write its row."""
         now_s = self.now()
         hash_ = None

@@ -7,6 +7,7 @@ from headway.gate import refusals
 from headway.gate.callers import check_caller, check_place
 from headway.gate.exchange import Exchange
 from headway.gate.heads import HEAD_MAX_BYTES, BadRequest, read_request
+from headway.gate.request import Request
 from headway.gate.upstream import HIGH_BYTES, Transport
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Client(asyncio.Protocol):
         if data and self.exchange is not None:
             self.exchange.feed(data)
 
-    def exchange_over(self, exchange: Exchange, *, cut: bool) -> None:
+    def exchange_over(self, exchange: Request, *, cut: bool) -> None:
         """The request is over; go on with the next, or close."""
         self.exchange = None
         if self.gone or self.transport is None:

@@ -11,7 +11,7 @@ from headway.gate.upstream import Upstream
 from headway.gate.waiting import Phase, Ticket
 
 if TYPE_CHECKING:
-    from headway.gate.exchange import Exchange
+    from headway.gate.call import Call
 
 IDLE_AFTER_S = 5.0  # no byte in either direction for this long: not in use
 
@@ -21,7 +21,7 @@ class Tunnel:
 
     __slots__ = ("_kept", "_owner", "_ticket", "_upstream", "closed", "last_s", "service")
 
-    def __init__(self, owner: "Exchange", upstream: Upstream) -> None:
+    def __init__(self, owner: "Call", upstream: Upstream) -> None:
         self._owner, self._upstream = owner, upstream
         assert owner.to is not None
         self.service = owner.to.service
@@ -101,6 +101,10 @@ class Tunnel:
             hub.dispatch(hub.holding.ended(ticket, hub.now()))
         hub.poke()
         self._owner.tunnel_over()
+
+    def cut(self) -> None:
+        """Its service must stop now."""
+        self.close()
 
     def _pause(self, wanted: bool) -> None:
         client: Any = self._owner.client

@@ -17,7 +17,7 @@ import httptools
 from headway.gate.heads import BODYLESS_STATUS, HEAD_MAX_BYTES, BadResponse, ResponseHead, read_response
 
 if TYPE_CHECKING:
-    from headway.gate.exchange import Exchange
+    from headway.gate.call import Call
 
 CONNECT_LIMIT_S = 5.0
 IDLE_MAX_S = 4.0
@@ -99,7 +99,7 @@ class Upstream(asyncio.Protocol):
     def __init__(self, pool: "Pool", address: Address) -> None:
         self.pool, self.address = pool, address
         self.transport: Transport | None = None
-        self.exchange: Exchange | None = None
+        self.exchange: Call | None = None
         self.closed = self.reused = self.tunnel = False
         self.idle_since_s = 0.0
         self._reset()
@@ -153,7 +153,7 @@ class Upstream(asyncio.Protocol):
 
     # One request
 
-    def start(self, exchange: "Exchange", data: bytes, *, head_only: bool) -> None:
+    def start(self, exchange: "Call", data: bytes, *, head_only: bool) -> None:
         """Send a request; `exchange` gets the answer."""
         self._reset()
         self.exchange, self.head_only = exchange, head_only

@@ -158,7 +158,8 @@ class LinuxRuns:
     async def stop(self, run_id: str, grace_s: float) -> None:
         """End the tree: TERM once to each process, and CONT for a stopped one; after `grace_s` KILL until none is left.
 
-        What the tree starts after the TERM (to save its work, perhaps) has the grace too. There is no limit here: a process that the kernel cannot end keeps this waiting.
+        What the tree starts after the TERM (to save its work, perhaps) has the grace too. There is no limit here: a
+        process that the kernel cannot end keeps this waiting.
         """
         state = self.read(run_id)
         while state is not None and state.lock_held and not state.ran:

@@ -13,9 +13,9 @@ from headway.errors import NotFound
 router = APIRouter(prefix="/api/v1/devices", tags=["devices"])
 
 
-@router.get("", response_model=list[rows.DeviceRow])
+@router.get("", response_model=tuple[rows.DeviceRow, ...])
 async def devices(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    return answer(list[rows.DeviceRow], view.devices(parts.hub.snapshot))
+    return answer(tuple[rows.DeviceRow, ...], view.devices(parts.hub.snapshot))
 
 
 @router.get("/{name:path}", response_model=rows.DeviceRow)

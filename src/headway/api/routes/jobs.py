@@ -104,7 +104,7 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
         try:
             spec = parts.make_job(fields)
         except ValueError as error:
-            refused = Refused("invalid", str(error))
+            refused = Refused("invalid", f"{error}. The options are shown by `headway add --help`.")
             refused.http_status = 422
             raise refused from error
     given: dict[str, Any] = {"priority": body.priority, "placement": body.placement}

@@ -16,9 +16,9 @@ from headway.core.model import Service
 router = APIRouter(prefix="/api/v1/services", tags=["services"])
 
 
-@router.get("", response_model=list[rows.ServiceRow])
+@router.get("", response_model=tuple[rows.ServiceRow, ...])
 async def services(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    return answer(list[rows.ServiceRow], view.services(parts.hub.snapshot, parts.hub.verdicts))
+    return answer(tuple[rows.ServiceRow, ...], view.services(parts.hub.snapshot, parts.hub.verdicts))
 
 
 @router.get("/{name}", response_model=rows.ServiceRow)

@@ -1,0 +1,168 @@
+"""What every request has, from its head to its end: what it is, where it stands, how it's answered, how it ends.
+
+Whatever way it ends, `over` runs once, and a ticket that was forwarded is given back to the holding exactly once.
+"""
+
+import asyncio
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from headway.core.route import To, locate
+from headway.gate import refusals
+from headway.gate.answer import Answer
+from headway.gate.callers import Caller
+from headway.gate.heads import RequestHead
+from headway.gate.intake import Intake
+from headway.gate.lines import Line, Refused
+from headway.gate.record import Record
+from headway.gate.tunnel import Tunnel
+from headway.gate.upstream import Upstream
+from headway.gate.waiting import Ticket
+
+if TYPE_CHECKING:
+    from headway.gate.hub import Hub
+    from headway.gate.protocol import Client
+
+HEARTBEAT_EVERY_S = 15.0
+
+
+class Step(Enum):
+    """Where a request is."""
+
+    READING = "reading"
+    WAITING = "waiting"
+    CONNECTING = "connecting"
+    SENT = "sent"
+    TUNNEL = "tunnel"
+    OVER = "over"
+
+
+class Request:
+    """One request. `Call` adds what happens with the server, `Exchange` what the client and the holding say."""
+
+    __slots__ = (
+        "answer", "beat_at_s", "caller", "connect", "fixed", "head", "hub", "intake", "line", "record", "step",
+        "ticket", "to", "tunnel", "upstream",
+    )  # fmt: skip
+
+    def __init__(self, client: "Client", hub: "Hub", head: RequestHead, caller: Caller, request_id: str) -> None:
+        """Raises BadRequest when its body is too large to be read."""
+        self.hub, self.head, self.caller, self.fixed = hub, head, caller, client.fixed
+        place = locate(hub.routes, head.path, client.fixed)
+        row = hub.routes.services.get(place.service) if place.service is not None else None
+        self.intake = Intake(head, place.service is not None, row)
+        self.record = Record(request_id, hub.now(), head.method)
+        self.answer = Answer(client, head, self.record)
+        self.step = Step.READING
+        self.line: Line | None = None
+        self.to: To | None = None
+        self.ticket: Ticket | None = None
+        self.upstream: Upstream | None = None
+        self.tunnel: Tunnel | None = None
+        self.beat_at_s: float | None = None
+        self.connect: asyncio.Task[None] | None = None
+
+    @property
+    def client(self) -> "Client | None":
+        """The client's connection, None once it's gone."""
+        return self.answer.client
+
+    @property
+    def body_done(self) -> bool:
+        """Whether the client's request is here to its end."""
+        return self.intake.done
+
+    def beat(self, now_s: float) -> None:
+        """Called about every half second while it waits: a held, admitted stream says that it lives."""
+        if not self.intake.what.stream or refusals.shape_of(self.head.path) != "openai" or self.ticket is None:
+            return
+        if not self.hub.holding.admitted(self.ticket):
+            self.beat_at_s = None
+        elif self.beat_at_s is None:
+            self.beat_at_s = now_s + HEARTBEAT_EVERY_S
+        elif now_s >= self.beat_at_s:
+            self.beat_at_s = now_s + HEARTBEAT_EVERY_S
+            self.answer.heartbeat()
+
+    def say_continue(self) -> None:
+        """Let a client that waits for it send its body."""
+        if self.client is not None:
+            self.client.write(self.intake.take_continue())
+
+    def hold(self) -> None:
+        """It waits."""
+        self.step = Step.WAITING
+        self.hub.waiting.add(self)
+        if self.line is not None:
+            self.record.held(self.line)
+
+    def give_back(self) -> None:
+        """A forwarded ticket is over: its place goes on to who is next."""
+        ticket, self.ticket = self.ticket, None
+        if ticket is not None:
+            self.hub.dispatch(self.hub.holding.ended(ticket, self.hub.now()))
+
+    def settle_close(self) -> None:
+        """Note whether the connection can be used again after this answer."""
+        if not self.head.keep or not self.intake.done or self.hub.draining:
+            self.answer.close_after()
+
+    # Ends
+
+    def cut(self) -> None:
+        """Its service must stop now."""
+        if self.tunnel is not None:
+            self.tunnel.close()
+        elif self.step is not Step.OVER:
+            self.fail("upstream_cut", 503)
+
+    def refuse(self, code: str, status: int) -> None:
+        """Answer with an error of the gate's own."""
+        self.detach()
+        self.give_back()
+        self.say_refused(Refused(code, status, 0.0, {}))
+
+    def fail(self, code: str, status: int) -> None:
+        """An error while an answer may be under way: a broken answer is cut, never continued with another."""
+        if self.answer.started and not self.answer.beating:
+            self.over(code, cut=True)
+        else:
+            self.refuse(code, status)
+
+    def say_refused(self, refused: Refused) -> None:
+        """Answer with a refusal, and be over."""
+        self.settle_close()
+        self.answer.refuse(refused)
+        self.over(refused.code)
+
+    def say_local(self, status: int, body: bytes, media: str, extra: dict[str, str]) -> None:
+        """Answer with the gate's own words, and be over."""
+        self.record.answered(status, self.hub.now())
+        self.settle_close()
+        self.answer.reply(status, body, media, extra)
+        self.over("local")
+
+    def detach(self) -> None:
+        """Take back whatever is under way: the dial, the call, the place in the line."""
+        if self.connect is not None:
+            self.connect.cancel()
+            self.connect = None
+        if self.upstream is not None:
+            self.upstream.drop()
+            self.upstream = None
+        if self.step is Step.WAITING and self.ticket is not None:
+            self.hub.waiting.discard(self)
+            self.hub.holding.left(self.ticket)
+            self.ticket = None
+
+    def over(self, how: str, *, cut: bool = False) -> None:
+        """The request is over; told once. `cut`: break the client's connection, its answer is not whole."""
+        if self.step is Step.OVER:
+            return
+        self.detach()
+        self.step = Step.OVER
+        self.give_back()
+        self.hub.ended(self, how)
+        client, self.answer.client = self.answer.client, None
+        if client is not None:
+            client.exchange_over(self, cut=cut)
