@@ -3,6 +3,7 @@
 import ast
 import inspect
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,7 @@ from headway.gate.waiting import Phase, Ticket
 pytestmark = pytest.mark.contract
 
 
-def row(gate: str = "closed", state: str = "aside", **more: object) -> Service:
+def row(gate: str = "closed", state: str = "aside", **more: Any) -> Service:
     return Service("s", 1, gate, state, upstream="http://u", **more)  # type: ignore[arg-type]
 
 
@@ -49,7 +50,11 @@ ARRIVALS = {
     "waking": (row(state="waking"), ticket(), Held()),
     "failed": (row(state="failed"), ticket(), "service_failed"),
     "a probe while open": (row("open", "awake"), ticket(demand=False), Forward("http://u")),
-    "a probe over max_active": (row("open", "awake", max_active=0), ticket(demand=False), Forward("http://u")),
+    "a probe over max_active": (
+        row("open", "awake", max_active=0),
+        ticket(demand=False),
+        Forward("http://u"),
+    ),
     "a probe while closed": (row(), ticket(demand=False), "service_aside"),
     "a probe while failed": (row(state="failed"), ticket(demand=False), "service_failed"),
     "over max_active": (row("open", "awake", max_active=0), ticket(), Held()),
@@ -220,7 +225,11 @@ def test_demand_is_urgent_for_the_first_and_last_waiter_of_a_closed_service() ->
 
 def test_only_attended_requests_move_the_last_end() -> None:
     made = holding_of(row("open", "awake"))
-    for class_, demand, age in (("background", True, None), ("attended", False, None), ("attended", True, 1.0)):
+    for class_, demand, age in (
+        ("background", True, None),
+        ("attended", False, None),
+        ("attended", True, 1.0),
+    ):
         who = ticket("a", class_=class_, demand=demand)
         made.arrive(who, 1.0)
         made.ended(who, 2.0)
@@ -235,7 +244,9 @@ def test_there_is_no_await_between_check_and_count() -> None:
             assert not isinstance(node, (ast.AsyncFunctionDef, ast.Await, ast.AsyncFor, ast.AsyncWith))
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 names = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
-                assert not any(name.split(".")[0] in ("asyncio", "time", "threading", "socket") for name in names)
+                assert not any(
+                    name.split(".")[0] in ("asyncio", "time", "threading", "socket") for name in names
+                )
 
 
 def test_a_million_arrivals_and_no_forward_while_closed() -> None:
@@ -290,7 +301,9 @@ def test_a_million_arrivals_and_no_forward_while_closed() -> None:
 
 STEPS = st.lists(
     st.tuples(
-        st.sampled_from(("arrive", "probe", "end", "leave", "back", "open", "close", "waking", "failed", "tick")),
+        st.sampled_from(
+            ("arrive", "probe", "end", "leave", "back", "open", "close", "waking", "failed", "tick")
+        ),
         st.integers(0, 5),
     ),
     max_size=80,
@@ -299,8 +312,14 @@ STEPS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(STEPS, st.sampled_from((None, 0, 1, 3)), st.integers(0, 4))
-def test_random_walks_keep_the_books(steps: list[tuple[str, int]], max_active: int | None, queue_max: int) -> None:
-    limits = {"max_active": max_active, "queue_max": queue_max, "max_wait_s": {"attended": 6.0, "background": 60.0}}
+def test_random_walks_keep_the_books(
+    steps: list[tuple[str, int]], max_active: int | None, queue_max: int
+) -> None:
+    limits = {
+        "max_active": max_active,
+        "queue_max": queue_max,
+        "max_wait_s": {"attended": 6.0, "background": 60.0},
+    }
     made = holding_of(row(**limits))
     sent: list[Ticket] = []
     held: list[Ticket] = []

@@ -33,7 +33,14 @@ CASES: dict[str, tuple[Routes, str, str, str | None, str | None, object]] = {
     "ollama names with tag": (TWO, "POST", "/api/chat", "sd:latest", None, ("draw", True)),
     "configured but failed is routed": (TWO, "POST", "/v1/images/generations", "sd", None, ("draw", True)),
     "unknown model": (TWO, "POST", "/v1/chat/completions", "gpt-9", None, "model_not_found"),
-    "the upstream's own name is not a name": (TWO, "POST", "/v1/completions", "org/big", None, "model_not_found"),
+    "the upstream's own name is not a name": (
+        TWO,
+        "POST",
+        "/v1/completions",
+        "org/big",
+        None,
+        "model_not_found",
+    ),
     "no model, two services": (TWO, "POST", "/v1/chat/completions", None, None, "model_required"),
     "no model, one service": (ONE, "POST", "/v1/chat/completions", None, None, ("chat", True)),
     "no service at all": (NONE, "POST", "/v1/chat/completions", None, None, "model_required"),
@@ -45,7 +52,14 @@ CASES: dict[str, tuple[Routes, str, str, str | None, str | None, object]] = {
     "root": (TWO, "GET", "/", None, None, Local("root")),
     "health of the gate": (TWO, "GET", "/health?x=1", None, None, Local("health")),
     "models": (TWO, "GET", "/v1/models/", None, None, Local("models")),
-    "one model, slash in its id": (TWO, "GET", "/v1/models/org%2Fbig", None, None, Local("model", None, "org/big")),
+    "one model, slash in its id": (
+        TWO,
+        "GET",
+        "/v1/models/org%2Fbig",
+        None,
+        None,
+        Local("model", None, "org/big"),
+    ),
     "tags": (TWO, "GET", "/api/tags", None, None, Local("tags")),
     "unknown route": (TWO, "GET", "/favicon.ico", None, None, "route_unknown"),
     "own port": (TWO, "POST", "/v1/chat/completions", None, "chat", ("chat", True)),
@@ -57,11 +71,32 @@ CASES: dict[str, tuple[Routes, str, str, str | None, str | None, object]] = {
     "own port, health": (TWO, "GET", "/health", None, "chat", To("chat", False, "/health", "health")),
     "own port, metrics": (TWO, "GET", "/metrics", None, "chat", To("chat", False, "/metrics", "metrics")),
     "own port gone from the table": (TWO, "GET", "/health", None, "gone", "service_unknown"),
-    "prefix": (TWO, "POST", "/upstream/chat/v1/completions?a=1", None, None, To("chat", True, "/v1/completions?a=1")),
+    "prefix": (
+        TWO,
+        "POST",
+        "/upstream/chat/v1/completions?a=1",
+        None,
+        None,
+        To("chat", True, "/v1/completions?a=1"),
+    ),
     "prefix, bare": (TWO, "GET", "/upstream/chat", None, None, To("chat", False, "/", "root")),
-    "prefix, encoded rest unchanged": (TWO, "GET", "/upstream/chat/a%20b/", None, None, To("chat", False, "/a%20b/")),
+    "prefix, encoded rest unchanged": (
+        TWO,
+        "GET",
+        "/upstream/chat/a%20b/",
+        None,
+        None,
+        To("chat", False, "/a%20b/"),
+    ),
     "prefix, unknown service": (TWO, "GET", "/upstream/nope/x", None, None, "service_unknown"),
-    "prefix twice is llama-swap's control route": (TWO, "GET", "/upstream/chat/upstream/x", None, None, "control_route"),
+    "prefix twice is llama-swap's control route": (
+        TWO,
+        "GET",
+        "/upstream/chat/upstream/x",
+        None,
+        None,
+        "control_route",
+    ),
     "sleep": (TWO, "POST", "/sleep?level=2", None, "chat", "control_route"),
     "sleep with slashes and dots": (TWO, "POST", "//v1/../sleep/", None, "chat", "control_route"),
     "sleep percent-encoded": (TWO, "POST", "/%73leep", None, "chat", "control_route"),
@@ -127,4 +162,6 @@ def test_every_pattern_of_the_tables_is_reachable() -> None:
     for verb, pattern in paths.INFERENCE:
         assert paths.kind_of(verb, pattern) == "inference", pattern
     for verb, pattern in paths.CONTROL:
-        assert paths.kind_of("POST" if verb == "ANY" else verb, pattern.replace("*", "x")) == "control", pattern
+        assert paths.kind_of("POST" if verb == "ANY" else verb, pattern.replace("*", "x")) == "control", (
+            pattern
+        )

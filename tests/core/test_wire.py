@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from headway.core import wire
 
 pytestmark = pytest.mark.core

@@ -25,7 +25,8 @@ class Parts:
 
     Attributes:
         recipes: the `[job.NAME]` tables as specs; read anew at each use, so a reload shows at once.
-        make_job: a spec from the fields of an ad-hoc job; raises HeadwayError or ValueError with words.
+        make_job: a spec from the fields of an ad-hoc job (argv, name, gpu as a size in words, gpus, driver, cwd, env,
+            options); raises HeadwayError or ValueError with words.
         tail: the last lines of a run's log: (run id, lines); runs in a thread.
         log_path: where that log is, for a caller on the same machine; None: unknown.
     """

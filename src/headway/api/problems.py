@@ -15,13 +15,12 @@ from headway.core.phrases import refusal
 from headway.errors import HeadwayError, Refused
 
 MEDIA_TYPE = "application/problem+json"
-STATUS: Mapping[str, int] = {  # of a refused command; everything else is 409
+STATUS: Mapping[str, int] = {  # by code, where it is not what the error class says
     "not_found": 404,
-    "unknown_id": 404,
     "store_failed": 503,
     "store_silent": 503,
-    "bad_request": 422,
     "invalid": 422,
+    "invalid_job": 422,
 }
 RETRY_AFTER_S = 2
 
@@ -44,14 +43,12 @@ def check(reply: Reply) -> None:
     """Raises: Refused, when the loop did not accept the command."""
     if reply.accepted:
         return
-    error = Refused(reply.code, refusal(reply.code, reply.facts), **reply.facts)
-    error.http_status = STATUS.get(reply.code, 409)
-    raise error
+    raise Refused(reply.code, refusal(reply.code, reply.facts), **reply.facts)
 
 
 async def _headway_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HeadwayError)
-    return problem(error.http_status, error.code, str(error), error.facts)
+    return problem(STATUS.get(error.code, error.http_status), error.code, str(error), error.facts)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:

@@ -26,6 +26,7 @@ EXITS = {
     "store_silent": NOT_YOUR_TURN,
     "store_failed": NOT_YOUR_TURN,
     "invalid": USAGE,
+    "invalid_job": USAGE,
 }
 F = TypeVar("F", bound=Callable[..., Any])
 

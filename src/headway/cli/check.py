@@ -17,12 +17,12 @@ from headway.errors import ConfigInvalid
 @click.pass_context
 def check(ctx: click.Context, session: Session, config: Path | None, as_json: bool) -> None:
     """Check CONFIG: every problem at once, each with file, table and line. Exit 78 if there is one."""
-    from headway.config.load import load
+    from headway import app
 
     file = config.absolute() if config else session.paths().config_file
     problems: list[str] = []
     try:
-        found = load(file)
+        found = app.settings(file)
     except ConfigInvalid as error:
         problems = error.problems
     if as_json:
@@ -34,7 +34,7 @@ def check(ctx: click.Context, session: Session, config: Path | None, as_json: bo
             f"{len(problems)} problem{'s' if len(problems) != 1 else ''}. Fix, then run `headway check` again."
         )
     else:
-        parts = f"{len(found.service)} services, {len(found.job)} jobs, {len(found.device)} devices"
+        parts = f"{len(found.services)} services, {len(found.recipes)} jobs"
         click.echo(f"{file} is good: mode {found.mode}, {parts}.")
     if problems:
         ctx.exit(BAD_CONFIG)

@@ -81,3 +81,7 @@ def cli(ctx: click.Context, home: Path | None) -> None:
 
 def main() -> None:
     cli(prog_name="headway")
+
+
+if __name__ == "__main__":
+    main()

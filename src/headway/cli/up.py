@@ -11,35 +11,38 @@ from headway.cli.ask import Session, pass_session
 CONFIG = click.argument("config", required=False, type=click.Path(dir_okay=False, path_type=Path))
 
 
-def _file(session: Session, config: Path | None) -> Path:
+def _file(ctx: click.Context, session: Session, config: Path | None) -> Path:
     return config.absolute() if config else session.paths().config_file
 
 
 @click.command()
 @CONFIG
 @pass_session
-def up(session: Session, config: Path | None) -> None:
+@click.pass_context
+def up(ctx: click.Context, session: Session, config: Path | None) -> None:
     """Run gate and daemon here until Ctrl-C. CONFIG defaults to the one `headway check` names."""
     from headway import app
 
-    app.up(session.paths(), _file(session, config))
+    ctx.exit(app.up(session.paths(), _file(session, config)))
 
 
 @click.command()
 @CONFIG
 @pass_session
-def daemon(session: Session, config: Path | None) -> None:
+@click.pass_context
+def daemon(ctx: click.Context, session: Session, config: Path | None) -> None:
     """Run the daemon alone: it decides, starts and stops."""
     from headway import app
 
-    app.daemon(session.paths(), _file(session, config))
+    ctx.exit(app.daemon(session.paths(), _file(session, config)))
 
 
 @click.command()
 @CONFIG
 @pass_session
-def gate(session: Session, config: Path | None) -> None:
+@click.pass_context
+def gate(ctx: click.Context, session: Session, config: Path | None) -> None:
     """Run the gate alone: it takes the requests and needs nobody to serve open models."""
     from headway import app
 
-    app.gate(session.paths(), _file(session, config))
+    ctx.exit(app.gate(session.paths(), _file(session, config)))

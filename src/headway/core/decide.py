@@ -9,6 +9,8 @@ from headway.core.model import Decision, Holder, Job, Rank, Snapshot, Verdict, W
 from headway.core.push import PUSH
 from headway.core.rules import ADMIT, STAY
 
+FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
+
 
 def decide(s: Snapshot) -> Decision:
     """Say what to do next and why everybody looked at is where he is. Same snapshot, same answer."""
@@ -82,6 +84,9 @@ def _never_fits(want: Want, s: Snapshot) -> Verdict:
         "devices": {d.name: d.total_bytes for d in s.devices.values()},
         "wanted": list(want.holder.spec.pinned_devices),
     }
+    unseen = len(s.devices) < want.holder.spec.count or fit.resolve(want.holder.spec, s) is None
+    if unseen and s.now_s < (until_s := s.booted_s + FIRST_READING_S):
+        return Verdict(code="first_reading", facts=facts, until_s=until_s)
     return Verdict(code="never_fits" if s.devices else "no_device", facts=facts)
 
 

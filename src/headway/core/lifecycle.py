@@ -54,6 +54,32 @@ def aside_form(
     return None
 
 
+def step_forms(holder: Holder, source: FormName) -> tuple[FormName, ...]:
+    """Every form it can step aside to from `source`, the highest first."""
+    found: list[FormName] = []
+    form = aside_form(holder, source)
+    while form is not None:
+        found.append(form)
+        form = aside_form(holder, source, under=form) or aside_form(holder, form)
+    return tuple(found)
+
+
+def next_rung(holder: Holder, form: FormName) -> tuple[FormName, MoveRule | None]:
+    """Where it goes next on its way to `form`: straight there, or by way of another form when there is no straight way.
+
+    Returns:
+        (next form, rule); the rule is None when its driver knows no way.
+    """
+    if holder.form is None:
+        return form, None
+    if found := rule(holder, holder.form, form):
+        return form, found
+    if holder.below(form, holder.form):
+        lower = aside_form(holder, holder.form)
+        return (lower, rule(holder, holder.form, lower)) if lower else (form, None)
+    return holder.bottom, rule(holder, holder.form, holder.bottom)
+
+
 def towards_top(holder: Holder) -> FormName | None:
     """The next form on the way up, or None when the driver has no way there from here."""
     return holder.top if rule(holder, holder.form, holder.top) else None

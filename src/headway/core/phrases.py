@@ -136,6 +136,7 @@ VERDICTS: Mapping[str, Phrase] = {
         help="headway status",
         derive=lambda facts: {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {},
     ),
+    "first_reading": _p("the devices have not been read since the start"),
     "no_device": _p("no device has been seen yet", help="headway check"),
     # what is free
     "memory": _p(

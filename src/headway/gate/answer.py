@@ -20,7 +20,17 @@ ERROR_TEXT_MAX_BYTES = 64 * 1024
 class Answer:
     """One answer. `client` is None once it's gone: then everything is dropped."""
 
-    __slots__ = ("_chunked", "_clipped", "_error", "_recode", "beating", "client", "head", "record", "started")
+    __slots__ = (
+        "_chunked",
+        "_clipped",
+        "_error",
+        "_recode",
+        "beating",
+        "client",
+        "head",
+        "record",
+        "started",
+    )
 
     def __init__(self, client: "Client", head: RequestHead, record: Record) -> None:
         self.client: Client | None = client

@@ -22,7 +22,9 @@ class Call(Request):
 
     __slots__ = ("_data", "_retried", "_upload", "_upload_bytes")
 
-    def __init__(self, client: "Client", hub: "Hub", head: RequestHead, caller: Caller, request_id: str) -> None:
+    def __init__(
+        self, client: "Client", hub: "Hub", head: RequestHead, caller: Caller, request_id: str
+    ) -> None:
         super().__init__(client, hub, head, caller, request_id)
         self._data = b""
         self._retried = False
@@ -124,7 +126,12 @@ class Call(Request):
 
     def interim(self, head: bytes, read: ResponseHead) -> None:
         """An interim answer (103 and the like); 100 is ours to say."""
-        if read.status != 100 and self.client is not None and self.head.minor == 1 and not self.answer.started:
+        if (
+            read.status != 100
+            and self.client is not None
+            and self.head.minor == 1
+            and not self.answer.started
+        ):
             self.client.write(head)
 
     def response_head(self, read: ResponseHead, length: int | None) -> None:

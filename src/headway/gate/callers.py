@@ -40,7 +40,11 @@ def check_place(head: RequestHead, hosts: Iterable[str], origins: Iterable[str],
     host = head.text(b"host")
     name = _host_name(host)
     allowed = frozenset(hosts)
-    if host and _is_loopback(peer) and not (name in LOOPBACK or name.endswith(".localhost") or name in allowed):
+    if (
+        host
+        and _is_loopback(peer)
+        and not (name in LOOPBACK or name.endswith(".localhost") or name in allowed)
+    ):
         raise BadRequest("host_refused", 403)
     origin = head.text(b"origin")
     if origin and origin not in frozenset(origins) and "*" not in frozenset(origins):

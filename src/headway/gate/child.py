@@ -159,7 +159,9 @@ class Child:
         again_s = AGAIN_FIRST_S
         while True:
             try:
-                _, made = await self.loop.create_unix_connection(lambda: LinkConnection(self.hub), str(self.spec.link))
+                _, made = await self.loop.create_unix_connection(
+                    lambda: LinkConnection(self.hub), str(self.spec.link)
+                )
             except OSError:
                 await asyncio.sleep(again_s)
                 again_s = min(AGAIN_MAX_S, again_s * 2)

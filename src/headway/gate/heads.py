@@ -77,7 +77,12 @@ def read_request(head: bytes) -> RequestHead:
         raise BadRequest("bad_request") from None
     rows = head[:-4].split(b"\r\n")
     words = rows[0].split(b" ")
-    if len(words) != 3 or not words[2].startswith(b"HTTP/1.") or head.count(b"\n") != len(rows) + 1 or b"\0" in head:
+    if (
+        len(words) != 3
+        or not words[2].startswith(b"HTTP/1.")
+        or head.count(b"\n") != len(rows) + 1
+        or b"\0" in head
+    ):
         raise BadRequest("bad_request")
     read = RequestHead(words[0].decode("latin-1"), words[1], 0 if words[2] == b"HTTP/1.0" else 1)
     _read_fields(read, rows)
@@ -129,7 +134,14 @@ def tokens(value: bytes) -> frozenset[bytes]:
 
 
 def write_request(
-    read: RequestHead, path: bytes, host: bytes, request_id: str, *, length: int | None, key: bytes | None, strip: bool
+    read: RequestHead,
+    path: bytes,
+    host: bytes,
+    request_id: str,
+    *,
+    length: int | None,
+    key: bytes | None,
+    strip: bool,
 ) -> bytes:
     """The head for the upstream.
 

@@ -138,7 +138,13 @@ class Holding:
                 continue
             for ticket, code in line.expire(now_s, self.connected):
                 self._refuse(line, ticket, code, moves)
-            if line.stall_s and line.open and len(line.order) and line.has_place() and now_s >= line.retry_at_s:
+            if (
+                line.stall_s
+                and line.open
+                and len(line.order)
+                and line.has_place()
+                and now_s >= line.retry_at_s
+            ):
                 line.retry_at_s = now_s + STALL_MAX_S  # one at a time, until its connection succeeds or fails
                 moves.forward.append(self._next(line))
         return moves

@@ -39,7 +39,13 @@ class Hub:
     """One gate."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, identity: Identity, put: Put, *, boot: str = "", connect: Dial = dial
+        self,
+        loop: asyncio.AbstractEventLoop,
+        identity: Identity,
+        put: Put,
+        *,
+        boot: str = "",
+        connect: Dial = dial,
     ) -> None:
         self.loop, self._put, self._boot, self._connect = loop, put, boot, connect
         self.holding = Holding()
@@ -196,7 +202,9 @@ class Hub:
         }
         return refusals.reply(200, b"", media="text/plain", extra=extra)
 
-    def answer(self, kind: str, service: str | None, name: str | None) -> tuple[int, bytes, str, dict[str, str]]:
+    def answer(
+        self, kind: str, service: str | None, name: str | None
+    ) -> tuple[int, bytes, str, dict[str, str]]:
         """The gate's own answer: status, body, media type, more headers."""
         lines, json = self.holding.lines, "application/json"
         line = lines.get(service) if service is not None else None
@@ -220,7 +228,12 @@ class Hub:
                 if found is not None:
                     return 200, refusals.encode(found), json, state
                 facts: Mapping[str, Any] = {"model": name, "param": "model"}
-                return 404, refusals.encode(refusals.document("openai", "model_not_found", 404, facts)), json, state
+                return (
+                    404,
+                    refusals.encode(refusals.document("openai", "model_not_found", 404, facts)),
+                    json,
+                    state,
+                )
             case _:
                 code = "service_aside" if service is not None else "route_unknown"
                 status = 503 if service is not None else 404

@@ -46,7 +46,9 @@ class Effects:
 class Link:
     """One gate's link. The owner writes `take_out()` to the connection after every call."""
 
-    def __init__(self, holding: Holding, identity: Identity, lag_ms: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(
+        self, holding: Holding, identity: Identity, lag_ms: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.holding, self.identity, self._lag_ms = holding, identity, lag_ms
         self.table: wire.Table | None = None
         self.connected = False
@@ -70,7 +72,9 @@ class Link:
         self._told.clear()
         self._buffer, self._out = b"", []
         me = self.identity
-        self._send(wire.Hello(wire.PROTO, me.gate, me.pid, me.version, max(0.0, now_s - me.started_s), me.log))
+        self._send(
+            wire.Hello(wire.PROTO, me.gate, me.pid, me.version, max(0.0, now_s - me.started_s), me.log)
+        )
 
     def disconnect(self) -> None:
         """The connection is gone. The table stays: open services are served, closed ones held."""

@@ -26,7 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m headway.gate.main", description=__doc__)
     parser.add_argument("role", choices=("parent", "child"))
-    parser.add_argument("--spec", type=Path, required=True, help="JSON file with run_dir, requests_dir, listen.")
+    parser.add_argument(
+        "--spec", type=Path, required=True, help="JSON file with run_dir, requests_dir, listen."
+    )
     parser.add_argument("--id", default="", help="The child's id.")
     parser.add_argument("--fds", default="", help="The child's listening sockets: name=descriptor,...")
     args = parser.parse_args(argv)

@@ -108,7 +108,18 @@ class Parent:
         path = self.spec.gates / f"{gate}.spec"
         write_spec(path, self.spec)
         pairs = ",".join(f"{name}={fd}" for name, fd in self.fds.items())
-        argv = [sys.executable, "-m", "headway.gate.main", "child", "--spec", str(path), "--id", gate, "--fds", pairs]
+        argv = [
+            sys.executable,
+            "-m",
+            "headway.gate.main",
+            "child",
+            "--spec",
+            str(path),
+            "--id",
+            gate,
+            "--fds",
+            pairs,
+        ]
         self._own = subprocess.Popen(argv, pass_fds=tuple(self.fds.values()), start_new_session=True)
         self._pid = self._own.pid
         self._pidfd = os.pidfd_open(self._pid)

@@ -98,7 +98,12 @@ class Client(asyncio.Protocol):
         """This reason is over."""
         if why in self._paused:
             self._paused.discard(why)
-            if self.transport is not None and not self._paused and not self.gone and not self.transport.is_closing():
+            if (
+                self.transport is not None
+                and not self._paused
+                and not self.gone
+                and not self.transport.is_closing()
+            ):
                 self.transport.resume_reading()
 
     @property

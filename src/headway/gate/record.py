@@ -16,8 +16,26 @@ class Record:
     """Filled in as the request goes. All `_s` are readings of the loop's clock until `row`."""
 
     __slots__ = (
-        "_last", "_line", "_tail", "arrived_s", "caller", "code", "engine", "first_s", "id", "in_bytes", "method",
-        "model", "note", "out_bytes", "sent_s", "service", "status", "waited_for", "demand", "was_held",
+        "_last",
+        "_line",
+        "_tail",
+        "arrived_s",
+        "caller",
+        "code",
+        "demand",
+        "engine",
+        "first_s",
+        "id",
+        "in_bytes",
+        "method",
+        "model",
+        "note",
+        "out_bytes",
+        "sent_s",
+        "service",
+        "status",
+        "waited_for",
+        "was_held",
     )  # fmt: skip
 
     def __init__(self, id: str, arrived_s: float, method: str) -> None:

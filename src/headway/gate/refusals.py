@@ -81,13 +81,17 @@ def document(shape: Shape, code: str, status: int, facts: Mapping[str, Any]) -> 
     holder = {name: facts[name] for name in HOLDER if name in facts}
     if holder:
         ours["holder"] = holder
-    ours.update((key, value) for key, value in facts.items() if key not in (*HOLDER, "message", "code", "param"))
+    ours.update(
+        (key, value) for key, value in facts.items() if key not in (*HOLDER, "message", "code", "param")
+    )
     if shape == "ollama":
         return {"error": text, **ours}
     if shape == "anthropic":
         kind = "overloaded_error" if status in (429, 503) else "invalid_request_error"
         return {"type": "error", "error": {"type": kind, "message": text}, **ours}
-    kind = "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    kind = (
+        "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
+    )
     return {"error": {"message": text, "type": kind, "param": facts.get("param"), "code": code}, **ours}
 
 
@@ -181,6 +185,16 @@ def root(lines: Mapping[str, Line], mode: wire.Mode) -> str:
 
 def stream_head(request_id: str, *, chunked: bool) -> bytes:
     """The head of a stream that begins with heartbeats, before the server answered."""
-    lines = ["HTTP/1.1 200 OK", "Content-Type: text/event-stream", "Cache-Control: no-cache", "X-Accel-Buffering: no"]
-    lines += [f"X-Request-Id: {request_id}", "Transfer-Encoding: chunked" if chunked else "Connection: close", "", ""]
+    lines = [
+        "HTTP/1.1 200 OK",
+        "Content-Type: text/event-stream",
+        "Cache-Control: no-cache",
+        "X-Accel-Buffering: no",
+    ]
+    lines += [
+        f"X-Request-Id: {request_id}",
+        "Transfer-Encoding: chunked" if chunked else "Connection: close",
+        "",
+        "",
+    ]
     return "\r\n".join(lines).encode("latin-1", "replace")

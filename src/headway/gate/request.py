@@ -45,7 +45,9 @@ class Request:
         "ticket", "to", "tunnel", "upstream",
     )  # fmt: skip
 
-    def __init__(self, client: "Client", hub: "Hub", head: RequestHead, caller: Caller, request_id: str) -> None:
+    def __init__(
+        self, client: "Client", hub: "Hub", head: RequestHead, caller: Caller, request_id: str
+    ) -> None:
         """Raises BadRequest when its body is too large to be read."""
         self.hub, self.head, self.caller, self.fixed = hub, head, caller, client.fixed
         place = locate(hub.routes, head.path, client.fixed)
@@ -74,7 +76,11 @@ class Request:
 
     def beat(self, now_s: float) -> None:
         """Called about every half second while it waits: a held, admitted stream says that it lives."""
-        if not self.intake.what.stream or refusals.shape_of(self.head.path) != "openai" or self.ticket is None:
+        if (
+            not self.intake.what.stream
+            or refusals.shape_of(self.head.path) != "openai"
+            or self.ticket is None
+        ):
             return
         if not self.hub.holding.admitted(self.ticket):
             self.beat_at_s = None

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from headway.api.events import stream
-from headway.api.latest import last_rows
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
 from headway.core.phrases import told
@@ -16,6 +16,7 @@ from headway.core.phrases import told
 router = APIRouter(prefix="/api/v1", tags=["history"])
 
 Rows = list[dict[str, Any]]
+NEWEST = -1  # instead of an id to read after: the last ones
 
 
 @router.get("/history")
@@ -28,12 +29,8 @@ async def history(
 ) -> Response:
     """Lines of the audit, oldest first, each with its sentence: those with an id above `after`, or the `last` ones."""
     holder = _holder(parts, target)
-
-    async def page(after: int, limit: int) -> Rows:
-        return await parts.reader.events(holder, after, limit)
-
-    found = await (page(after, limit) if last is None else last_rows(page, last))
-    return answer(Rows, [{**row, "sentence": _sentence(row)} for row in found])
+    rows = await parts.reader.events(holder, *((after, limit) if last is None else (NEWEST, last)))
+    return answer(Rows, [_line(row) for row in rows])
 
 
 @router.get("/requests")
@@ -68,6 +65,13 @@ def _holder(parts: Parts, target: str | None) -> str | None:
     return found[0] if len(found) == 1 else target
 
 
-def _sentence(row: dict[str, Any]) -> str:
+def _line(row: dict[str, Any]) -> dict[str, Any]:
+    """A row for people: wall clock instead of seconds since the machine's start, and the sentence."""
     facts = row.get("facts")
-    return told(str(row.get("code", "")), row.get("holder"), facts if isinstance(facts, dict) else {})
+    sentence = told(str(row.get("code", "")), row.get("holder"), facts if isinstance(facts, dict) else {})
+    shown = {key: value for key, value in row.items() if key != "at_s"}
+    if (wall_s := row.get("wall_s")) is not None:
+        shown["time"] = (
+            datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        )
+    return {**shown, "sentence": sentence}

@@ -101,12 +101,12 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
         fields = body.model_dump(
             exclude_none=True, exclude={"recipe", "hold", "after", "placement", "priority"}
         )
+        if str(body.gpu).isdigit():
+            fields["gpu"] = f"{body.gpu}B"  # a bare number is bytes
         try:
             spec = parts.make_job(fields)
         except ValueError as error:
-            refused = Refused("invalid", f"{error}. The options are shown by `headway add --help`.")
-            refused.http_status = 422
-            raise refused from error
+            raise Refused("invalid_job", f"{error}. See `headway add --help`.") from error
     given: dict[str, Any] = {"priority": body.priority, "placement": body.placement}
     changes = {key: value for key, value in given.items() if value is not None}
     if body.after:

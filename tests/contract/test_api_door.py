@@ -1,0 +1,168 @@
+"""Who may do what over which socket, and the stream of changes."""
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.core.model import Job
+from tests.parts.false_api import Served, serving, snapshot
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture
+async def api(short_dir: Path) -> AsyncIterator[Served]:
+    async with serving(short_dir) as served:
+        yield served
+
+
+# ---------------------------------------------------------------- who may
+
+DOOR = {
+    # name: (verb, path, headers, status, code)
+    "reads on loopback": ("GET", "/api/v1/status", {}, 200, None),
+    "by name": ("GET", "/api/v1/status", {"Host": "localhost:1"}, 200, None),
+    "by IPv6": ("GET", "/api/v1/status", {"Host": "[::1]:1"}, 200, None),
+    "rebound name": ("GET", "/api/v1/status", {"Host": "evil.example"}, 403, "foreign_host"),
+    "a name that looks like ours": (
+        "GET",
+        "/api/v1/status",
+        {"Host": "localhost.evil.example"},
+        403,
+        "foreign_host",
+    ),
+    "no name": ("GET", "/api/v1/status", {"Host": ""}, 403, "foreign_host"),
+    "logs": ("GET", "/api/v1/jobs/j1/log", {}, 403, "forbidden"),
+    "changes": ("POST", "/api/v1/jobs/j1/stop", {}, 403, "read_only"),
+    "foreign origin": (
+        "POST",
+        "/api/v1/jobs/j1/stop",
+        {"Origin": "http://evil.example"},
+        403,
+        "foreign_origin",
+    ),
+    "foreign referer": (
+        "POST",
+        "/api/v1/jobs/j1/stop",
+        {"Referer": "http://evil.example/x"},
+        403,
+        "foreign_origin",
+    ),
+    "cross site": ("POST", "/api/v1/jobs/j1/stop", {"Sec_Fetch_Site": "cross-site"}, 403, "foreign_origin"),
+    "null origin": ("POST", "/api/v1/jobs/j1/stop", {"Origin": "null"}, 403, "foreign_origin"),
+    "other verbs": ("DELETE", "/api/v1/jobs/j1", {}, 403, "read_only"),
+}
+
+
+@pytest.mark.parametrize(("verb", "path", "headers", "status", "code"), DOOR.values(), ids=DOOR.keys())
+async def test_the_door(
+    api: Served, verb: str, path: str, headers: dict[str, str], status: int, code: str | None
+) -> None:
+    found, _, body = await api.raw(verb, path, **headers)
+    assert (found, json.loads(body).get("code")) == (status, code)
+    assert not api.inbox.given
+    if code in ("read_only", "forbidden"):
+        assert "use the CLI or the socket" in json.loads(body)["detail"]
+
+
+PEERS = {
+    "the daemon's user": (os.getuid(), None),
+    "root": (0, None),
+    "somebody else": (os.getuid() + 4711, "other_user"),
+    "nobody the kernel names": (None, "other_user"),
+}
+
+
+@pytest.mark.parametrize(("uid", "code"), PEERS.values(), ids=PEERS.keys())
+async def test_who_comes_by_the_socket(short_dir: Path, uid: int | None, code: str | None) -> None:
+    async with serving(short_dir, lambda sock: uid) as api:
+        if code is None:
+            await api.post("/api/v1/jobs/j1/stop")
+            assert api.inbox.given
+        else:
+            assert (await api.refused("/api/v1/jobs/j1/stop")).code == code
+            assert not api.inbox.given
+
+
+# ---------------------------------------------------------------- the stream
+
+
+def following(
+    api: Served, after: str | None = None
+) -> tuple[list[tuple[str, Any, str | None]], asyncio.Task[None]]:
+    """Events as they come, and the task that reads them in a thread."""
+    seen: list[tuple[str, Any, str | None]] = []
+
+    def read() -> None:
+        for event in api.local.events(after=after):
+            seen.append((event.name, event.data, event.id))
+
+    return seen, asyncio.create_task(asyncio.to_thread(read))
+
+
+async def test_the_stream_begins_with_the_snapshot_and_goes_on_with_changes(api: Served) -> None:
+    seen, task = following(api)
+    await wait_until(lambda: seen, 10, "the snapshot")
+    assert (seen[0][0], seen[0][2]) == ("snapshot", "7")
+    assert [row["id"] for row in seen[0][1]["queued"]] == ["j2", "j3", "j4"]
+    changed = snapshot(8)
+    before = changed.holders["j1"]
+    assert isinstance(before, Job)
+    ended = replace(before, ended="done")
+    api.hub.publish(replace(changed, holders={**changed.holders, "j1": ended}), {}, frozenset({"j1", "gone"}))
+    await wait_until(lambda: len(seen) >= 4, 10, "the changes")
+    names = [(name, revision) for name, _, revision in seen[1:]]
+    assert names == [("holder.gone", None), ("job.updated", None), ("board.updated", "8")]
+    assert seen[1][1] == {"id": "gone"}
+    assert (seen[2][1]["id"], seen[2][1]["state"]) == ("j1", "done")
+    await api.server.stop()
+    await asyncio.wait_for(task, 10)
+
+
+LAST = {
+    "knows the last revision": ("8", ["job.updated", "board.updated"]),
+    "knows one from too long ago": ("2", ["snapshot"]),
+    "knows one from before a restart": ("99", ["snapshot"]),
+    "knows no number": ("x", ["snapshot"]),
+}
+
+
+@pytest.mark.parametrize(("last_id", "names"), LAST.values(), ids=LAST.keys())
+async def test_a_viewer_that_comes_back_gets_what_it_missed(
+    api: Served, last_id: str, names: list[str]
+) -> None:
+    for rev in (8, 9):
+        api.hub.publish(snapshot(rev), {}, frozenset({f"j{rev - 7}"}))
+    seen, task = following(api, after=last_id)
+    await wait_until(lambda: len(seen) >= len(names), 10, "the first batch")
+    assert [name for name, _, _ in seen] == names
+    assert seen[-1][2] == "9"
+    await api.server.stop()
+    await asyncio.wait_for(task, 10)
+
+
+async def test_a_viewer_that_left_leaves_nothing_behind(api: Served) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
+    writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await asyncio.wait_for(reader.readuntil(b"event: snapshot"), 10)
+    await wait_until(lambda: api.hub._waiters, 10, "the viewer's wait")
+    writer.close()
+    await wait_until(lambda: not api.hub._waiters, 20, "the end of its wait")
+
+
+async def test_a_silent_stream_is_kept_open_by_comments(api: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headway.api.events.LOOK_S", 0.02)
+    monkeypatch.setattr("headway.api.events.PING_S", 0.04)
+    reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
+    writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    head = await asyncio.wait_for(reader.readuntil(b": ping\n\n"), 10)
+    assert b"content-type: text/event-stream" in head.lower()
+    assert b"cache-control: no-store" in head.lower()
+    writer.close()

@@ -1,0 +1,176 @@
+"""An API over real sockets with a false daemon behind it: a fixed state, and an inbox that keeps what it is given."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.api.parts import Parts
+from headway.api.server import ApiServer
+from headway.client import Address, Answered, Client
+from headway.core.commands import Command, Reply
+from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
+from headway.daemon.hub import StateHub
+
+FORMS = (Form(name="running"), Form(name="parked"), Form(name="stopped"))
+TRAIN = JobSpec(
+    name="train", driver="restart", forms=FORMS, moves=(), argv=("train", "--all"), env={"SECRET": "x"}
+)
+CHAT = ServiceSpec(name="chat", driver="process", forms=(Form(name="awake"), Form(name="stopped")), moves=())
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at_s = 1000.0
+
+    def now_s(self) -> float:
+        return self.at_s
+
+    def wall_s(self) -> float:
+        return 0.0
+
+
+class Inbox:
+    """Accepts everything, or answers `reply`."""
+
+    def __init__(self) -> None:
+        self.given: list[Command] = []
+        self.reply: Reply | Exception = Reply(accepted=True, code="accepted", facts={}, holder="j9", rev=8)
+
+    def submit(self, command: Command) -> Awaitable[Reply]:
+        self.given.append(command)
+        future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        if isinstance(self.reply, Exception):
+            future.set_exception(self.reply)
+        else:
+            future.set_result(self.reply)
+        return future
+
+
+class Reader:
+    """A history of 3,000 lines; every hundredth is about chat."""
+
+    async def events(self, holder: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = [
+            {
+                "id": n,
+                "code": "job.done",
+                "holder": "chat" if n % 100 == 0 else "j1",
+                "facts": {"ran_s": 60.0},
+            }
+            for n in range(1, 3001)
+        ]
+        found = [row for row in rows if row["id"] > after and holder in (None, row["holder"])]
+        return found[-limit:] if after < 0 else found[:limit]
+
+    async def requests(self, service: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+        return [{"id": 1, "service": service}]
+
+
+def snapshot(rev: int = 7, **fields: Any) -> Snapshot:
+    holders: dict[str, Job | Service] = {
+        "j1": Job(
+            id="j1", spec=TRAIN, forms=FORMS, form="running", run=Run(id="j1.1", lock_held=True, pid=5)
+        ),
+        "j2": Job(id="j2", spec=replace(TRAIN, name="eval"), forms=FORMS, form="stopped", key=1.0),
+        "j3": Job(id="j3", spec=replace(TRAIN, name="twin"), forms=FORMS, form="stopped", key=2.0),
+        "j4": Job(id="j4", spec=replace(TRAIN, name="twin"), forms=FORMS, form="stopped", key=3.0),
+        "chat": Service(id="chat", spec=CHAT, forms=CHAT.forms, form="stopped"),
+    }
+    queue = {"gpu": ((1.0, "j2"), (2.0, "j3"), (3.0, "j4"))}
+    plain = Snapshot(now_s=1000.0, rev=rev, holders=holders, queue=queue, present=("j1",), services=("chat",))
+    return replace(plain, **fields)
+
+
+@dataclass
+class Served:
+    """One running API and what is behind it."""
+
+    socket_path: Path
+    port: int
+    hub: StateHub
+    server: ApiServer
+    inbox: Inbox = field(default_factory=Inbox)
+    clock: Clock = field(default_factory=Clock)
+
+    @property
+    def local(self) -> Client:
+        return Client(Address(path=self.socket_path))
+
+    async def get(self, path: str, **query: Any) -> Any:
+        return await asyncio.to_thread(self.local.get, path, **query)
+
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        return await asyncio.to_thread(self.local.post, path, body)
+
+    async def refused(self, path: str, body: Mapping[str, Any] | None = None) -> Answered:
+        """What the daemon answers to a POST that it refuses."""
+        with pytest.raises(Answered) as error:
+            await self.post(path, body)
+        return error.value
+
+    async def raw(self, verb: str, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        """One request over TCP with exactly these headers (`_` is `-`)."""
+        given = {
+            "Host": f"127.0.0.1:{self.port}",
+            **{name.replace("_", "-"): v for name, v in headers.items()},
+        }
+        lines = [
+            f"{verb} {path} HTTP/1.1",
+            *(f"{name}: {v}" for name, v in given.items()),
+            "Connection: close",
+        ]
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        writer.write("\r\n".join((*lines, "", "")).encode())
+        head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
+        writer.close()
+        first, *rest = head.decode().split("\r\n")
+        return (
+            int(first.split()[1]),
+            {k.lower(): v for k, _, v in (row.partition(": ") for row in rest)},
+            body,
+        )
+
+
+def made(fields: Mapping[str, Any]) -> JobSpec:
+    if fields.get("gpu") == "lots":
+        raise ValueError('gpu: "lots" is no size: write it like "16GiB"')
+    return JobSpec(name=fields["name"], driver="restart", forms=FORMS, moves=(), argv=tuple(fields["argv"]))
+
+
+@asynccontextmanager
+async def serving(
+    directory: Path, peer_uid: Callable[[Any], int | None] = lambda sock: os.getuid()
+) -> AsyncIterator[Served]:
+    tcp = socket.create_server(("127.0.0.1", 0))
+    local = socket.socket(socket.AF_UNIX)
+    path = directory / "headway.sock"
+    local.bind(str(path))
+    local.listen()
+    hub, inbox, clock = StateHub(snapshot()), Inbox(), Clock()
+    hub.publish(snapshot(), {"j2": Verdict(code="slots", facts={"active": 1, "limit": 1})}, frozenset())
+    log = directory / "log"
+    log.write_text("one\ntwo\nthree\n")
+    parts = Parts(
+        inbox=inbox,
+        hub=hub,
+        reader=Reader(),
+        clock=clock,
+        recipes={"train": TRAIN},
+        make_job=made,
+        tail=lambda run, lines: log.read_text().splitlines()[-lines:],
+        log_path=lambda run: str(log),
+        version="1.2.3",
+    )
+    server = ApiServer(parts, peer_uid, lambda uid: "ada")
+    await server.start(tcp, local)
+    try:
+        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock)
+    finally:
+        await server.stop()
