@@ -7,7 +7,8 @@ import os
 import secrets
 import signal
 import socket
-from collections.abc import Coroutine, Mapping
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from headway.alerts.command import CommandAlert
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
-from headway.config.build import Built, build
+from headway.config.build import Built, DeviceSettings, build
 from headway.config.load import load
 from headway.config.paths import Paths
 from headway.core import phrases, wire
@@ -43,8 +44,11 @@ from headway.host.gate_locks import GateLocks
 from headway.host.linux import LinuxClock, LinuxHost, user_name
 from headway.host.linux_runs import LinuxRuns
 from headway.host.locks import take_lock
-from headway.meters.chosen import meter_for
-from headway.ports import Driver, Reading
+from headway.meters.child import ChildMeter
+from headway.meters.combined import CombinedMeter
+from headway.meters.declared import DeclaredDevice, DeclaredMeter
+from headway.meters.selected import Chosen, SelectedMeter
+from headway.ports import Driver, Meter, Reading
 from headway.store.journal import FileJournal
 from headway.store.reader import SqliteReader
 from headway.store.store import SqliteStore
@@ -52,6 +56,7 @@ from headway.store.store import SqliteStore
 log = structlog.get_logger("headway")
 PING_TURNS = 2  # a ping every second tick of a second
 READS_BUSY = ("llamacpp",)
+NODE = "local"  # first part of every device id; the machine may be renamed, its devices stay
 
 
 def settings(config_path: Path) -> Built:
@@ -126,7 +131,7 @@ class Daemon:
         self.store = SqliteStore(paths.database)
         self.journal = FileJournal(paths.run_dir / "journal.ndjson")
         self.reader = SqliteReader(paths.database)
-        self.meter = meter_for(built.devices)
+        self.meter = _meter(built.devices, paths)
         self.locks = GateLocks(paths.gates_dir)
         self.alert = CommandAlert(built.alert_command)
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -309,6 +314,26 @@ class Daemon:
             await asyncio.sleep(1.0)
 
 
+def _meter(devices: Sequence[DeviceSettings], paths: Paths) -> Meter:
+    """One meter over every kind of device in the config; without any, all that NVML shows."""
+    kinds = {kind: [d for d in devices if d.meter == kind] for kind in ("nvml", "simulated", "declared")}
+    meters: list[Meter] = []
+    log_file = paths.logs_dir / "meter.log"
+    if kinds["nvml"] or not devices:
+        nvml = ChildMeter([sys.executable, "-m", "headway.meters.nvml", "--node", NODE], log=log_file)
+        chosen = [Chosen(name=d.name, uuid=d.uuid, index=d.index) for d in kinds["nvml"]]
+        meters.append(SelectedMeter(nvml, chosen) if chosen else nvml)
+    if kinds["simulated"]:
+        argv = [sys.executable, "-m", "headway.meters.simulated", "--node", NODE]
+        for device in kinds["simulated"]:
+            argv += ["--device", f"{device.name}={device.total_bytes}={device.reports}"]
+        meters.append(ChildMeter(argv, log=log_file))
+    if kinds["declared"]:
+        declared = [DeclaredDevice(name=d.name, total_bytes=d.total_bytes or 0) for d in kinds["declared"]]
+        meters.append(DeclaredMeter(declared, NODE))
+    return meters[0] if len(meters) == 1 else CombinedMeter(meters)
+
+
 def _closing(service: Service) -> bool:
     """Is it awake behind a closed gate, so that a move of it may wait for a gate's answer?"""
     return service.form == service.top and service.gate.wish == "closed"
@@ -331,6 +356,7 @@ def gate(paths: Paths, config_path: Path | None = None) -> int:
     from headway.gate.main import run_parent
     from headway.gate.spec import Spec
 
+    os.umask(0o077)
     paths.create()
     built = settings(config_path or paths.config_file)
     listen = {"front": (built.gate.host, built.gate.port)}

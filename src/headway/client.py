@@ -83,9 +83,9 @@ class Client:
         self.where = where
 
     def get(self, path: str, **query: Any) -> Any:
-        """The JSON document at `path`; parameters that are None are left out."""
+        """The JSON document at `path`; parameters that are None are left out, lists are repeated."""
         given = {key: value for key, value in query.items() if value is not None}
-        return self._call("GET", f"{path}?{urlencode(given)}" if given else path, None)
+        return self._call("GET", f"{path}?{urlencode(given, doseq=True)}" if given else path, None)
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._call("POST", path, dict(body or {}))
@@ -102,7 +102,10 @@ class Client:
     def _call(self, verb: str, path: str, body: dict[str, Any] | None) -> Any:
         with self._opened(verb, path, body, {"Accept": "application/json"}, ANSWER_LIMIT_S) as reply:
             reply.check()
-            return json.loads(reply.body() or b"null")
+            try:
+                return json.loads(reply.body() or b"null")
+            except ValueError:
+                raise strange(self.where) from None
 
     def _opened(
         self, verb: str, path: str, body: dict[str, Any] | None, headers: dict[str, str], limit_s: float
@@ -167,6 +170,15 @@ def silent(where: Address, error: OSError) -> DaemonAway:
     )
 
 
+def strange(where: Address) -> DaemonAway:
+    """The error for somebody who listens there and is no daemon of ours."""
+    return DaemonAway(
+        f"what listens at {where} does not speak like a daemon of Headway. "
+        f"Check HEADWAY_URL, or unset it to use the socket.",
+        address=str(where),
+    )
+
+
 class HttpReply:
     """One answer being read. Closes its connection at the end of the `with`."""
 
@@ -206,10 +218,7 @@ class HttpReply:
     def _head(self) -> tuple[int, dict[str, str]]:
         parts = self._line().split(b" ", 2)
         if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
-            raise DaemonAway(
-                f"what listens at {self._where} does not speak HTTP. Check HEADWAY_URL, or unset it to use the socket.",
-                address=str(self._where),
-            )
+            raise strange(self._where)
         headers: dict[str, str] = {}
         while line := self._line():
             name, _, value = line.decode("latin-1").partition(":")
@@ -232,14 +241,20 @@ class HttpReply:
             DaemonAway: the connection ended within the body.
         """
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
-            while size := int(self._line().split(b";")[0] or b"0", 16):
+            while size := self._number(self._line().split(b";")[0] or b"0", 16):
                 yield self._exactly(size)
                 self._line()
         elif (length := self.headers.get("content-length")) is not None:
-            yield self._exactly(int(length))
+            yield self._exactly(self._number(length.encode(), 10))
         else:
             while piece := self._guarded(self._file.read, LINE_MAX_BYTES):
                 yield piece
+
+    def _number(self, text: bytes, radix: int) -> int:
+        try:
+            return int(text, radix)
+        except ValueError:
+            raise strange(self._where) from None
 
     def _exactly(self, size: int) -> bytes:
         data = self._guarded(self._file.read, size)

@@ -28,7 +28,7 @@ from headway.host.run_files import RunFiles
 from headway.ports import RunSpec, Task
 from tests.parts.driven import Driven, command, listen_on, shell, without_run
 from tests.parts.programs import GIB, held, program
-from tests.parts.running import LIMIT_S, end_all, kill_shim, living
+from tests.parts.running import LIMIT_S, end_all, kill_shim, living, until_so
 from tests.processes import free_port
 from tests.waiting import wait_until
 
@@ -138,17 +138,17 @@ async def test_each_form_can_be_asked_for_twice_and_by_a_new_daemon(driven: Driv
     assert not living(pids)
 
 
-async def test_two_daemons_that_start_at_once_start_one(driven: Driven) -> None:
+async def test_a_start_that_was_cut_off_and_asked_for_again_starts_one(driven: Driven) -> None:
     task = without_run(driven.task(driven.top))
     moving = asyncio.gather(driven.driver.move(task))
-    await asyncio.sleep(0)
+    await asyncio.sleep(0)  # it has begun
     moving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await moving
     driven.restart()
-    await wait_until(lambda: driven.runs.known() == ["r1"], LIMIT_S, "the run of the cancelled move")
     await driven.driver.move(without_run(driven.task(driven.top)))
     assert driven.runs.known() == ["r1"] and driven.state().lock_held
+    assert (await driven.driver.observe(driven.holder())).form == seen_up(driven)
 
 
 async def test_stop_before_anything_ran(driven: Driven) -> None:
@@ -189,8 +189,6 @@ async def test_what_a_killed_shim_left_is_not_stopped_and_ends_before_the_next_s
 async def test_a_command_that_cannot_run_is_refused_with_its_reason(
     driven: Driven, argv: tuple[str, ...]
 ) -> None:
-    if driven.kind == "service" and not argv:
-        pytest.skip("a service without a command was started by somebody else")
     driven.changed(argv=argv)
     with pytest.raises(CannotStart) as refused:
         await driven.driver.move(without_run(driven.task(driven.top)))
@@ -324,13 +322,13 @@ async def test_llama_falls_asleep_by_itself_and_wakes_when_told(driven: Driven) 
     async def asleep() -> bool:
         return await look() == "asleep"
 
-    await wait_until(asleep, LIMIT_S, "its sleep under constant looks")
+    await until_so(asleep, "its sleep under constant looks")
     seen = await driven.driver.observe(driven.holder())
     assert (seen.ready, seen.engine_active) == (False, 0)
     await driven.driver.move(driven.task("awake", was="asleep"))
     seen = await driven.driver.observe(driven.holder())
     assert (seen.form, seen.ready, seen.engine_active) == ("awake", True, 0)
-    await wait_until(asleep, LIMIT_S, "its second sleep")
+    await until_so(asleep, "its second sleep")
     await driven.driver.move(driven.task("stopped", was="asleep"))
     assert await look() == "stopped"
 
@@ -342,25 +340,26 @@ async def test_llama_tells_how_busy_it_is(driven: Driven, tmp_path: Path) -> Non
         argv=command("demo.llama_server", "--model", tmp_path / "endless.gguf", "--port", "{port}")
     )
     moved = await driven.driver.move(without_run(driven.task("awake")))
-    asks = [
-        driven.http.post(
-            f"{moved.upstream}/v1/completions", json={"prompt": "x", "max_tokens": 2000, "stream": True}
-        )
-        for _ in range(3)
-    ]
-    streams = await asyncio.gather(*asks)
+    body = {"prompt": "x", "max_tokens": 2000, "stream": True}
+
+    async def ask() -> None:
+        async with driven.http.post(f"{moved.upstream}/v1/completions", json=body) as reply:
+            await reply.read()
+
+    asks = asyncio.gather(*(ask() for _ in range(3)))
 
     async def busy() -> bool:
         return (await driven.driver.observe(driven.holder())).engine_active == 3
 
-    await wait_until(busy, LIMIT_S, "two requests at work and one behind them")
-    for stream in streams:
-        stream.close()
+    await until_so(busy, "two requests at work and one behind them")
+    asks.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await asks
 
     async def idle() -> bool:
         return (await driven.driver.observe(driven.holder())).engine_active == 0
 
-    await wait_until(idle, LIMIT_S, "an idle engine")
+    await until_so(idle, "an idle engine")
 
 
 # ------------------------------------------------------------ jobs
@@ -387,6 +386,14 @@ async def test_a_job_finds_its_environment(driven: Driven) -> None:
 
 
 @jobs
+async def test_a_job_with_an_empty_command_is_refused(driven: Driven) -> None:
+    driven.changed(argv=())
+    with pytest.raises(CannotStart):
+        await driven.driver.move(without_run(driven.task("running")))
+    assert driven.runs.known() == []
+
+
+@jobs
 async def test_a_job_whose_leader_left_leftovers_is_neither_running_nor_stopped(driven: Driven) -> None:
     driven.changed(argv=shell("sleep 600 & exit 0"))
     await driven.driver.move(without_run(driven.task("running")))
@@ -402,13 +409,13 @@ async def test_a_job_parks_and_goes_on_as_the_same_process(driven: Driven) -> No
     await driven.driver.move(without_run(driven.task("running")))
     await wait_until(lambda: (driven.directory / "job" / "control.sock").exists(), LIMIT_S)
     pid = driven.state().pid
-    assert held(reports) == GIB
+    assert held(reports, "GPU-1") == GIB
     await driven.driver.move(driven.task("parked", was="running"))
-    assert held(reports) == 0
+    assert held(reports, "GPU-1") == 0
     await driven.driver.move(driven.task("parked", was="running", hook_id="r1.hook2"))
     driven.restart()
     await driven.driver.move(driven.task("running", was="parked", hook_id="r1.hook3"))
-    assert held(reports) == GIB and driven.state().pid == pid
+    assert held(reports, "GPU-1") == GIB and driven.state().pid == pid
     assert driven.runs.known() == ["r1", "r1.hook1", "r1.hook2", "r1.hook3"]
     assert {driven.state(f"r1.hook{n}").kind for n in (1, 2, 3)} == {"hook"}
 
@@ -508,7 +515,7 @@ async def test_a_job_tells_its_saved_point_and_its_progress(driven: Driven) -> N
         said = await teller.ask(job)
         return said.saved_age_s is not None and (said.progress or 0) > 0
 
-    await wait_until(told, LIMIT_S, "a saved point")
+    await until_so(told, "a saved point")
 
 
 @only("restart")

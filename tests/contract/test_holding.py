@@ -20,8 +20,8 @@ from headway.gate.waiting import Phase, Ticket
 pytestmark = pytest.mark.contract
 
 
-def row(gate: str = "closed", state: str = "aside", **more: Any) -> Service:
-    return Service("s", 1, gate, state, upstream="http://u", **more)  # type: ignore[arg-type]
+def row(gate: Any = "closed", state: Any = "aside", **more: Any) -> Service:
+    return Service("s", 1, gate, state, upstream="http://u", **more)
 
 
 def holding_of(*rows: Service, connected: bool = True) -> Holding:
@@ -78,10 +78,10 @@ def test_order_is_class_then_client_round_robin_then_arrival() -> None:
         ("y1", "attended", "y"), ("z1", "attended", "z"), ("y2", "attended", "y"),
     ):  # fmt: skip
         made.arrive(ticket(id, class_=class_, client=client), 1.0)
-    shown = [entry.id for entry in made.held("s", 2.0).entries]
+    shown = [entry.id for entry in made.lines["s"].held(2.0).entries]
     assert shown == ["x1", "y1", "z1", "x2", "y2", "x3", "b1"]
     assert ids(made.open("s", 2, 3.0)) == shown
-    assert made.held("s", 4.0).entries == ()
+    assert made.lines["s"].held(4.0).entries == ()
 
 
 def test_max_active_hands_places_on() -> None:
@@ -155,7 +155,7 @@ def test_a_refused_connection_goes_back_to_the_head_and_does_not_pin() -> None:
     assert made.came_back(second, 1.0) == Held()
     assert made.came_back(first, 1.0) == Held()
     assert len(made.lines["s"].forwarded) == 0
-    assert [entry.id for entry in made.held("s", 1.0).entries] == ["1", "2", "3"]
+    assert [entry.id for entry in made.lines["s"].held(1.0).entries] == ["1", "2", "3"]
     assert isinstance(made.arrive(ticket("4"), 1.0), Held)  # nobody is sent to a dead server in between
     due = made.next_deadline_s(1.0)
     assert due is not None
@@ -213,14 +213,14 @@ def test_demand_is_urgent_for_the_first_and_last_waiter_of_a_closed_service() ->
     made.urgent.clear()
     made.arrive(second, 2.0)
     assert made.urgent == set()
-    demand = made.demand("s", 4.0, 7)
+    demand = made.lines["s"].demand(4.0, 7)
     waiting = demand.waiting["attended"]
     assert (demand.seq, waiting.n, waiting.oldest_s, waiting.priority_max) == (7, 2, 3.0, 70)
     made.left(second)
     assert made.urgent == set()
     made.left(first)
     assert made.urgent == {"s"}
-    assert made.demand("s", 5.0, 8).waiting == {}
+    assert made.lines["s"].demand(5.0, 8).waiting == {}
 
 
 def test_only_attended_requests_move_the_last_end() -> None:
@@ -233,7 +233,7 @@ def test_only_attended_requests_move_the_last_end() -> None:
         who = ticket("a", class_=class_, demand=demand)
         made.arrive(who, 1.0)
         made.ended(who, 2.0)
-        assert made.demand("s", 3.0, 1).last_end_age_s == age
+        assert made.lines["s"].demand(3.0, 1).last_end_age_s == age
 
 
 def test_there_is_no_await_between_check_and_count() -> None:
@@ -294,7 +294,7 @@ def test_a_million_arrivals_and_no_forward_while_closed() -> None:
             made.left(gone)
         if number % 5000 == 0:
             assert len(made.lines["s"].forwarded) == made.lines["s"].active == len(live)
-            assert made.demand("s", now_s, 0).active == len(live) <= 50
+            assert made.lines["s"].demand(now_s, 0).active == len(live) <= 50
     assert sent > 100_000
     assert waited > 100_000
 
@@ -344,11 +344,8 @@ def test_random_walks_keep_the_books(
                          demand=verb == "arrive", wait_s=2.5 if pick == 4 else None)  # fmt: skip
             got = made.arrive(who, now_s)
             assert is_open or not isinstance(got, Forward)
-            if isinstance(got, Forward):
-                sent.append(who)
-            elif isinstance(got, Held):
-                assert who.demand
-                held.append(who)
+            assert who.demand or not isinstance(got, Held)
+            (sent if isinstance(got, Forward) else held if isinstance(got, Held) else []).append(who)
         elif verb == "end" and sent:
             take(made.ended(sent.pop(pick % len(sent)), now_s))
         elif verb == "leave" and held:
@@ -370,7 +367,7 @@ def test_random_walks_keep_the_books(
         line = made.lines["s"]
         assert line.forwarded == set(sent)
         assert {who.phase for who in sent} <= {Phase.FORWARDED}
-        assert sorted(e.id for e in made.held("s", now_s).entries) == sorted(who.id for who in held)
-        assert made.demand("s", now_s, 0).active == sum(who.demand for who in sent)
-        assert sum(w.n for w in made.demand("s", now_s, 0).waiting.values()) == len(held)
+        assert sorted(e.id for e in made.lines["s"].held(now_s).entries) == sorted(who.id for who in held)
+        assert made.lines["s"].demand(now_s, 0).active == sum(who.demand for who in sent)
+        assert sum(w.n for w in made.lines["s"].demand(now_s, 0).waiting.values()) == len(held)
         assert max_active is None or line.active <= max_active

@@ -80,7 +80,7 @@ def test_forms_are_what_the_driver_reaches(tmp_path: Path) -> None:
         + TRAIN
         + "memory.running = 7\n"
         + RENDER
-        + 'placement = "yield"\nmemory = {running = 9}\n'
+        + 'placement = "share"\nmemory = {running = 9}\n'
         + TRAIN.replace("train", "cpu")
         + "gpus = 0\n",
     )
@@ -88,7 +88,7 @@ def test_forms_are_what_the_driver_reaches(tmp_path: Path) -> None:
     assert forms(chat) == {"awake": 16 * GIB, "stopped": 0}
     assert forms(llama) == {"awake": 100, "asleep": 5, "stopped": 0}
     assert forms(train) == {"running": 7, "stopped": 0}
-    assert forms(render) == {"running": 9, "frozen": 9, "parked": None, "stopped": 0}
+    assert forms(render) == {"running": 9, "parked": None, "stopped": 0}
     assert forms(cpu) == {"running": 0, "stopped": 0}
     assert (chat.reads_busy, llama.reads_busy, cpu.count) == (False, True, 0)
     assert chat.moves == MOVES["process"] and render.moves == MOVES["command"]

@@ -56,15 +56,20 @@ class Inbox:
 class Reader:
     """A history of 3,000 lines; every hundredth is about chat."""
 
+    def __init__(self) -> None:
+        self.lines = 3000
+
     async def events(self, holder: str | None, after: int, limit: int) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = [
             {
                 "id": n,
+                "at_s": 5.0,
+                "wall_s": 1e9 + n,
                 "code": "job.done",
                 "holder": "chat" if n % 100 == 0 else "j1",
                 "facts": {"ran_s": 60.0},
             }
-            for n in range(1, 3001)
+            for n in range(1, self.lines + 1)
         ]
         found = [row for row in rows if row["id"] > after and holder in (None, row["holder"])]
         return found[-limit:] if after < 0 else found[:limit]
@@ -98,6 +103,7 @@ class Served:
     server: ApiServer
     inbox: Inbox = field(default_factory=Inbox)
     clock: Clock = field(default_factory=Clock)
+    reader: Reader = field(default_factory=Reader)
 
     @property
     def local(self) -> Client:
@@ -151,16 +157,17 @@ async def serving(
     tcp = socket.create_server(("127.0.0.1", 0))
     local = socket.socket(socket.AF_UNIX)
     path = directory / "headway.sock"
+    path.unlink(missing_ok=True)
     local.bind(str(path))
     local.listen()
-    hub, inbox, clock = StateHub(snapshot()), Inbox(), Clock()
+    hub, inbox, clock, reader = StateHub(snapshot()), Inbox(), Clock(), Reader()
     hub.publish(snapshot(), {"j2": Verdict(code="slots", facts={"active": 1, "limit": 1})}, frozenset())
     log = directory / "log"
     log.write_text("one\ntwo\nthree\n")
     parts = Parts(
         inbox=inbox,
         hub=hub,
-        reader=Reader(),
+        reader=reader,
         clock=clock,
         recipes={"train": TRAIN},
         make_job=made,
@@ -171,6 +178,6 @@ async def serving(
     server = ApiServer(parts, peer_uid, lambda uid: "ada")
     await server.start(tcp, local)
     try:
-        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock)
+        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader)
     finally:
         await server.stop()

@@ -4,12 +4,12 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from headway.host.linux_proc import process
 from headway.ports import Runs, RunSpec, RunState
-from tests.waiting import wait_until
+from tests.waiting import POLL_S, wait_until
 
 LIMIT_S = 20.0
 PYTHON = (sys.executable, "-I", "-S", "-c")
@@ -43,6 +43,15 @@ async def until(runs: Runs, run_id: str, wanted: Callable[[RunState], bool]) -> 
         while not wanted(state):
             state = await runs.changed(run_id, state)
         return state
+
+
+async def until_so(ask: Callable[[], Awaitable[bool]], what: str) -> None:
+    """Ask until it is so."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + LIMIT_S
+    while not await ask():
+        assert loop.time() < deadline_s, f"{what} did not come within {LIMIT_S:g} s"
+        await asyncio.sleep(POLL_S)
 
 
 async def launch_tree(runs: Runs, run_id: str, name: str) -> frozenset[int]:

@@ -28,6 +28,8 @@ EXITS = {
     "invalid": USAGE,
     "invalid_job": USAGE,
 }
+LOOK_S = 0.5  # between two looks at something that is waited for
+AWAY_LIMIT_S = 30.0  # a daemon that is being restarted comes back within this time
 F = TypeVar("F", bound=Callable[..., Any])
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.ask import AWAY_LIMIT_S, LOOK_S, Session, json_flag, pass_session, show_json
 from headway.cli.tables import line
 from headway.client import Client
+from headway.errors import DaemonAway
 
 PAGE = 1000
 
@@ -42,11 +43,24 @@ def events(session: Session, target: str | None, last: int, follow: bool, as_jso
 
 
 def _new(client: Client, target: str | None, seen: int) -> Iterator[dict[str, Any]]:
-    """Lines of the audit as they come: the event stream says when to look. Ends with the daemon."""
-    for _ in client.events():
-        while rows := client.get("/api/v1/history", target=target, after=seen, limit=PAGE):
-            yield from rows
-            seen = rows[-1]["id"]
+    """Lines of the audit as they come: the event stream says when to look. A restarted daemon is found again.
+
+    Raises:
+        DaemonAway: it did not come back.
+    """
+    away_since_s = None
+    while True:
+        try:
+            for _ in client.events():
+                away_since_s = None
+                while rows := client.get("/api/v1/history", target=target, after=seen, limit=PAGE):
+                    yield from rows
+                    seen = rows[-1]["id"]
+        except DaemonAway:
+            if away_since_s is not None and time.monotonic() - away_since_s > AWAY_LIMIT_S:
+                raise
+        away_since_s = time.monotonic() if away_since_s is None else away_since_s
+        time.sleep(LOOK_S)
 
 
 def _print(row: dict[str, Any], as_json: bool) -> None:

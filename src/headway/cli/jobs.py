@@ -51,9 +51,13 @@ def pages(session: Session, ended: bool, states: tuple[str, ...], limit: int) ->
     """Page after page, until `limit` jobs."""
     client, rows, cursor = session.client(), list[dict[str, Any]](), None
     while len(rows) < limit:
-        query = "&".join(f"state={word}" for word in states)
-        path = f"/api/v1/jobs?{query}" if query else "/api/v1/jobs"
-        page = client.get(path, ended=str(ended).lower(), after=cursor, limit=min(1000, limit - len(rows)))
+        page = client.get(
+            "/api/v1/jobs",
+            state=list(states),
+            ended=str(ended).lower(),
+            after=cursor,
+            limit=min(1000, limit - len(rows)),
+        )
         rows += page["jobs"]
         cursor = page["next"]
         if cursor is None:

@@ -10,12 +10,10 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import LOOK_S, Session, json_flag, pass_session, show_json, tell
 from headway.client import Client, segment
 from headway.core.words import ENDED
 from headway.errors import Refused
-
-LOOK_S = 0.5
 
 
 @click.command()

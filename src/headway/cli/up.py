@@ -11,7 +11,7 @@ from headway.cli.ask import Session, pass_session
 CONFIG = click.argument("config", required=False, type=click.Path(dir_okay=False, path_type=Path))
 
 
-def _file(ctx: click.Context, session: Session, config: Path | None) -> Path:
+def _file(session: Session, config: Path | None) -> Path:
     return config.absolute() if config else session.paths().config_file
 
 

@@ -7,14 +7,21 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import FAILED, TIMED_OUT, Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import (
+    AWAY_LIMIT_S,
+    FAILED,
+    LOOK_S,
+    TIMED_OUT,
+    Session,
+    json_flag,
+    pass_session,
+    show_json,
+    tell,
+)
 from headway.cli.tables import line, paint
 from headway.client import Client, segment
 from headway.core.words import ENDED
 from headway.errors import DaemonAway
-
-LOOK_S = 0.5
-AWAY_LIMIT_S = 30.0  # a daemon that is being restarted comes back
 
 
 @click.command()

@@ -149,9 +149,8 @@ def _service(
 
 def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
     """The spec of one recipe."""
-    # a frozen job still holds all its memory
-    declared = {"running": job.memory.running, "frozen": job.memory.running, "parked": job.memory.parked}
-    forms = _forms("job", moves, declared, job, frozen=job.placement == "yield")
+    declared = {"running": job.memory.running, "parked": job.memory.parked}
+    forms = _forms("job", moves, declared, job)
     return JobSpec(
         name=name,
         driver=job.driver,
@@ -184,11 +183,9 @@ def _forms(
     moves: Moves,
     declared: Mapping[str, int | None],
     holder: Holder,
-    frozen: bool = False,
 ) -> tuple[Form, ...]:
-    """The rungs that the driver's table knows, high to low; `frozen` is reached by a signal, not by a move."""
-    reached = {form for move in moves for form in (move.source, move.to)} - {"frozen"}
-    reached |= {"frozen"} if frozen else set()
+    """The rungs that the driver's table knows, high to low."""
+    reached = {form for move in moves for form in (move.source, move.to)}
     ladder = [form for form in LADDERS[kind] if form in reached]
     return tuple(Form(name=form, declared_bytes=_bytes(form, ladder, declared, holder)) for form in ladder)
 

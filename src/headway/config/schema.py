@@ -20,7 +20,7 @@ from headway.config.fields import (
     Upstream,
     Words,
 )
-from headway.core.model import GIB, Mode, Placement
+from headway.core.model import GIB, Mode
 
 
 class Table(BaseModel):
@@ -222,9 +222,8 @@ class JobConfig(Holder):
     """It goes on from where it was when started again, without a `saved` command."""
     memory: JobMemory = JobMemory()
     """What it takes on each of its devices."""
-    placement: Placement = "gap"
-    """gap: only while no model is awake beside it. share: beside one. yield: beside one, frozen while it
-    answers. window: only in windows."""
+    placement: Literal["gap", "share"] = "gap"
+    """gap: only while no model is awake beside it. share: beside one, if it fits."""
     priority: Priority = 50
     """0 to 100, or background (20), normal (50), high (80); higher goes first."""
     after: Words = ()

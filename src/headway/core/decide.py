@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headway.core import fit, rank, steps
-from headway.core.fit import Devices, Plan
-from headway.core.lifecycle import aside_form
-from headway.core.model import Decision, Holder, Job, Rank, Snapshot, Verdict, Want
-from headway.core.push import PUSH
+from headway.core.fit import Plan
+from headway.core.lifecycle import next_rung
+from headway.core.model import Decision, FormName, Holder, Job, Snapshot, Verdict, Want
+from headway.core.room import place_of, room_on
 from headway.core.rules import ADMIT, STAY
 
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
@@ -18,10 +18,12 @@ def decide(s: Snapshot) -> Decision:
     actions, waits = steps.towards(plan, s)
     verdicts |= waits
     times = [v.until_s for v in verdicts.values() if v.until_s is not None]
-    times += [p.limit_at_s for p in s.pending.values() if p.limit_at_s > s.now_s]
+    times += [steps.limit_at_s(moving) for moving in s.pending.values()]
     if s.mode == "shadow":
         actions = ()
-    return Decision(actions=actions, verdicts=verdicts, recheck_at_s=min(times, default=None))
+    return Decision(
+        actions=actions, verdicts=verdicts, recheck_at_s=min((t for t in times if t > s.now_s), default=None)
+    )
 
 
 def target(s: Snapshot) -> tuple[Plan, dict[str, Verdict]]:
@@ -30,7 +32,7 @@ def target(s: Snapshot) -> tuple[Plan, dict[str, Verdict]]:
     for hid in s.present:
         holder = s.holders[hid]
         if no := _must_leave(holder, s):
-            plan.aside(holder, no.facts["form"] or holder.bottom, no.code)
+            plan.aside(holder, no.facts["form"], no.code)
             verdicts[hid] = no
     for number, want in enumerate(rank.wants(s)):
         plan.order[want.holder.id] = number
@@ -41,8 +43,10 @@ def target(s: Snapshot) -> tuple[Plan, dict[str, Verdict]]:
 
 def _must_leave(holder: Holder, s: Snapshot) -> Verdict | None:
     for rule in STAY:
-        if (no := rule(holder, s)) and no.facts["form"] != holder.form:
-            return no
+        if (no := rule(holder, s)) and no.facts["form"] not in (None, holder.form):
+            moving = s.pending.get(holder.id)
+            if moving or next_rung(holder, no.facts["form"])[1]:
+                return no
     return None
 
 
@@ -56,22 +60,25 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     if there and holder.id in plan.standing:
         plan.keep(want, devices)
         return Verdict(code="keeps", facts={"form": form})
+    must: dict[str, FormName] = {}
     for rule in ADMIT:
-        if no := rule(want, plan, s):
+        if (no := rule(want, plan, s)) and not (must := place_of(want, no, plan, s)):
             return no
     refusals = []
     for devices in fit.placements(want, plan):
-        victims, refused = room_on(devices, want, plan, s)
+        victims, refused = room_on(devices, want, plan, s, must)
         if refused is None:
-            for victim in victims:
-                standing, _ = plan.form_of(victim)
-                plan.aside(victim, aside_form(victim, standing) or victim.bottom, holder.id)
+            for victim, to in victims.items():
+                plan.aside(s.holders[victim], to, holder.id)
             plan.keep(want, devices)
-            return Verdict(code="goes", facts={"form": want.form, "victims": [v.id for v in victims]})
+            return Verdict(code="goes", facts={"form": want.form, "victims": sorted(victims)})
         refusals.append(refused)
     if not fit.possible(want, s):
         return _never_fits(want, s)
-    if want.attended or (want.waited_s > s.policy.reserve_after_s and isinstance(holder, Job)):
+    if not refusals:  # what it stands on was not read since this daemon began
+        return Verdict(code="unmeasured", facts={"device": ", ".join(holder.devices), "trouble": None})
+    long = isinstance(holder, Job) and want.waited_s > s.policy.reserve_after_s
+    if (want.attended or long) and not fit.crowded_out(want, s):
         _reserve(want, plan)
     soonest = min(refusals, key=lambda no: (no.until_s is None, no.until_s or 0.0))
     return soonest
@@ -95,41 +102,3 @@ def _reserve(want: Want, plan: Plan) -> None:
     for devices in fit.placements(want, plan)[:1]:
         for device in devices:
             plan.reserved.setdefault(device, want.holder.id)
-
-
-def room_on(
-    devices: Devices, want: Want, plan: Plan, s: Snapshot
-) -> tuple[tuple[Holder, ...], Verdict | None]:
-    """The cheapest set of weaker holders whose leaving makes the want fit on all of these devices.
-
-    Returns:
-        (victims, None) when it fits once they left; ((), verdict) when it does not.
-    """
-    taken = [plan.reserved[d] for d in devices if plan.reserved.get(d, want.holder.id) != want.holder.id]
-    if taken:
-        return (), Verdict(code="reserved", facts={"for": taken[0]})
-    if want.rank[0] >= Rank.JOB:
-        for device in devices:
-            if no := fit.unmeasured(s.devices[device], s):
-                return (), no
-    short = plan.short_on(devices, want)
-    victims: tuple[Holder, ...] = ()
-    refused: list[Verdict] = []
-    for victim in sorted(plan.weaker(want, devices), key=rank.cost_to_push):
-        if not short:
-            break
-        if not set(short) & set(victim.devices) or plan.short_on(devices, want, (*victims, victim)) == short:
-            continue  # its leaving changes nothing here
-        if no := next((no for rule in PUSH if (no := rule(want, victim, plan, s))), None):
-            refused.append(no)
-            continue
-        victims = (*victims, victim)
-        short = plan.short_on(devices, want, victims)
-    if short:
-        timed = sorted(refused, key=lambda no: (no.until_s is None, no.until_s or 0.0))
-        return (), (timed[0] if timed else next(iter(short.values())))
-    for innocent in sorted(victims, key=rank.cost_to_push):  # push nobody whose staying still fits
-        rest = tuple(v for v in victims if v is not innocent)
-        if not plan.short_on(devices, want, rest):
-            victims = rest
-    return victims, None

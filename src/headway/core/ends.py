@@ -7,7 +7,7 @@ from dataclasses import replace
 from headway.core.draft import Draft
 from headway.core.facts import MoveAnswered
 from headway.core.lifecycle import ENDS_AS
-from headway.core.model import Ended, Holder, Job, Pending, Service
+from headway.core.model import Ended, Holder, HolderId, Job, Pending, Service
 
 START_TRIES = 3  # a job that fails to start this often in a row is held with its last lines
 
@@ -15,38 +15,66 @@ START_TRIES = 3  # a job that fails to start this often in a row is held with it
 def run_ended(d: Draft, holder: Holder) -> None:
     """No process of the run lives any more."""
     pending = d.pending.get(holder.id)
-    if pending is not None and pending.frees:
-        if isinstance(holder, Job) and _ended_before(holder, pending):
-            d.end_move(holder.id)
-        else:  # the process is gone; the meter still has to say so of its memory
-            answered_s = d.now_s if pending.step == "asked" else pending.answered_s
-            d.move(replace(pending, to=holder.bottom, step="answered", answered_s=answered_s))
-            d.put(replace(holder, seen_bytes={}))
-            return
-    elif pending is not None:
-        d.end_move(holder.id)
-        if isinstance(holder, Service):
-            code = holder.run.exit.code if holder.run and holder.run.exit else None
-            failed(d, holder, "server_exited", exit_code=code)
-            holder = d.holders[holder.id]
-    d.put(_down(d, holder))
-    down = d.holders[holder.id]
+    if pending is None and holder.form == holder.bottom:
+        return  # its release was verified first, and what becomes of it is settled
+    by_itself = isinstance(holder, Job) and pending is not None and _ended_before(holder, pending)
+    if pending is not None and pending.frees and not by_itself:
+        # the process is gone; the meter still has to say so of its memory
+        answered_s = d.now_s if pending.step == "asked" else pending.answered_s
+        d.move(replace(pending, to=holder.bottom, step="answered", answered_s=answered_s))
+        d.put(replace(holder, seen_bytes={}))
+        return
+    d.end_move(holder.id)
+    down = _down(d, holder, pending)
+    d.put(down)
     if isinstance(down, Job):
         _job_ended(d, down)
-    elif pending is None:
-        code = holder.run.exit.code if holder.run and holder.run.exit else None
-        d.event("service.died", holder.id, exit_code=code)
-        if holder.wish in ENDS_AS:
-            d.put(replace(d.holders[holder.id], wish=ENDS_AS[holder.wish]))
+    elif isinstance(down, Service):
+        died(d, down, holder.since_s, starting=pending is not None)
+    at_rest(d, holder.id)
 
 
-def _down(d: Draft, holder: Holder) -> Holder:
+def died(d: Draft, service: Service, since_s: float, starting: bool) -> None:
+    """A server ended by itself: while starting, or before it answered anything, that is a failure."""
+    exit_ = service.run.exit if service.run else None
+    code = exit_.code if exit_ else None
+    if starting:
+        failed(d, service, "server_exited", exit_code=code)
+        return
+    d.event("service.died", service.id, exit_code=code)
+    if max(service.last_end_s or 0.0, service.idle_since_s or 0.0) >= since_s:
+        d.put(replace(service, failures=0))
+    else:
+        failed(d, service, "server_exited", exit_code=code)
+
+
+def _down(d: Draft, holder: Holder, pending: Pending | None) -> Holder:
     down = replace(holder, form=holder.bottom, since_s=d.now_s, seen_bytes={}, devices=())
     if isinstance(down, Service):
-        return replace(down, ready=False, upstream=None, engine_active=None, engine_read_s=None)
-    if isinstance(down, Job) and isinstance(holder, Job) and holder.form == holder.top:
-        return replace(down, ran_s=down.ran_s + d.now_s - holder.since_s)
+        return _off(down)
+    if isinstance(down, Job):
+        began_s = holder.since_s if holder.form == holder.top else None
+        if pending is not None and not pending.frees:
+            began_s = pending.started_s
+        if began_s is not None:
+            first_s = down.started_s if down.started_s is not None else began_s
+            return replace(down, started_s=first_s, ran_s=down.ran_s + d.now_s - began_s)
     return down
+
+
+def _off(service: Service) -> Service:
+    return replace(service, ready=False, upstream=None, engine_active=None, engine_read_s=None)
+
+
+def at_rest(d: Draft, hid: HolderId) -> None:
+    """At the bottom, with no move under way, the wishes that ask for that are fulfilled."""
+    holder = d.holders[hid]
+    if hid in d.pending or holder.form != holder.bottom or (isinstance(holder, Job) and holder.ended):
+        return
+    if holder.wish == "cancel" and isinstance(holder, Job):
+        _finish(d, holder, "cancelled")
+    elif holder.wish in ENDS_AS:
+        d.put(replace(holder, wish=ENDS_AS[holder.wish]))
 
 
 def _ended_before(job: Job, pending: Pending) -> bool:
@@ -59,7 +87,9 @@ def _job_ended(d: Draft, job: Job) -> None:
     """The run of a job ended without our doing: done, tried again, failed or lost."""
     exit_ = job.run.exit if job.run else None
     if job.wish == "cancel":
-        _finish(d, job, "cancelled")
+        _finish(d, job, "cancelled", exit_.code if exit_ else None)
+    elif exit_ is None and job.run is not None and job.run.pid is None:
+        d.put(replace(job, run=None))  # nothing of it was ever started
     elif exit_ is None:
         d.event("job.lost", job.id, run=job.run.id if job.run else None)
         if job.spec.resumable or job.spec.saved:
@@ -69,14 +99,10 @@ def _job_ended(d: Draft, job: Job) -> None:
     elif exit_.code == 0:
         _finish(d, job, "done", exit_.code)
     elif job.attempts_left > 0:
-        tries = job.failures + 1
+        tries, left = job.failures + 1, job.attempts_left - 1
+        d.event("job.retry", job.id, exit_code=exit_.code, attempts_left=left)
         retry_at_s = d.now_s + backoff_s(d, tries)
-        d.event("job.retry", job.id, exit_code=exit_.code, attempts_left=job.attempts_left - 1)
-        d.put(
-            replace(
-                job, attempts_left=job.attempts_left - 1, failures=tries, retry_at_s=retry_at_s, note="exit"
-            )
-        )
+        d.put(replace(job, attempts_left=left, failures=tries, retry_at_s=retry_at_s, note="exit"))
     else:
         _finish(d, job, "failed", exit_.code)
 
@@ -87,52 +113,53 @@ def _finish(d: Draft, job: Job, how: Ended, code: int | None = None) -> None:
 
 
 def stepped_aside(d: Draft, holder: Holder, pending: Pending) -> None:
-    """A release was verified. At the bottom, the wishes that ended there become what they end as."""
-    if isinstance(holder, Job) and pending.source == holder.top:
-        holder = replace(
-            holder, ran_s=holder.ran_s + max(0.0, pending.started_s - _top_since(holder, pending))
-        )
-    if holder.form != holder.bottom:
-        if holder.wish == "pause":
-            holder = replace(holder, wish="hold")
-        d.put(holder)
+    """Its release was verified: it is in the form it went to. `holder` is as it was until now."""
+    down = replace(holder, form=pending.to, since_s=d.now_s)
+    half = holder.form not in (None, holder.top, holder.bottom)
+    if pending.rung == 0 and (holder.form == holder.top or half):
+        down = replace(down, failures=0)  # it did as it was told; from the bottom it is tried anew
+    if half and pending.to == holder.bottom:
+        down = replace(down, failures=0, retry_at_s=None)
+    if isinstance(down, Job) and holder.form == holder.top:
+        down = replace(down, ran_s=down.ran_s + max(0.0, pending.started_s - holder.since_s))
+    if pending.to != holder.bottom:
+        d.put(replace(down, wish="hold") if down.wish == "pause" else down)
         return
-    holder = replace(holder, devices=(), seen_bytes={})
-    if isinstance(holder, Service):
-        holder = replace(holder, ready=False, upstream=None, engine_active=None, engine_read_s=None)
-    if holder.wish == "cancel" and isinstance(holder, Job):
-        d.put(holder)
-        _finish(d, holder, "cancelled")
-        return
-    d.put(replace(holder, wish=ENDS_AS.get(holder.wish, holder.wish)))
-
-
-def _top_since(holder: Holder, pending: Pending) -> float:
-    return min(holder.since_s, pending.started_s)
+    down = replace(down, devices=(), seen_bytes={})
+    d.put(_off(down) if isinstance(down, Service) else down)
+    if isinstance(down, Job) and _ended_before(down, pending):
+        _job_ended(d, down)
+    elif pending.source == holder.top and holder.form == holder.bottom:
+        _held_after_failures(d, holder.id)  # a start that was given up
+    at_rest(d, holder.id)
 
 
 def not_taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) -> None:
     """A start, wake or resume failed. The driver has ended what it began."""
     d.end_move(holder.id)
     d.touch(pending.devices)
-    if isinstance(holder, Job) and fact.error == "cannot_start":
-        d.put(replace(holder, note=fact.error, note_facts=dict(fact.facts)))
-        job = d.holders[holder.id]
-        assert isinstance(job, Job)
+    if isinstance(holder, Job) and fact.error == "cannot_start" and holder.wish != "cancel":
+        job = replace(holder, note=fact.error, note_facts=dict(fact.facts))
         _finish(d, job, "failed", 127)
         return
     failed(d, holder, fact.error or "failed", **fact.facts)
-    holder = d.holders[holder.id]
-    if isinstance(holder, Job) and holder.form == holder.bottom and holder.failures >= START_TRIES:
-        d.event("job.held", holder.id, reason="start_failed", failures=holder.failures)
-        d.put(replace(holder, wish="hold", wish_by="headway", wish_s=d.now_s))
+    _held_after_failures(d, holder.id)
+    at_rest(d, holder.id)
+
+
+def _held_after_failures(d: Draft, hid: HolderId) -> None:
+    job = d.holders[hid]
+    if isinstance(job, Job) and job.form == job.bottom and job.failures >= START_TRIES and job.wish == "run":
+        d.event("job.held", job.id, reason="start_failed", failures=job.failures)
+        d.put(replace(job, wish="hold", wish_by="headway", wish_s=d.now_s))
 
 
 def failed(d: Draft, holder: Holder, note: str, **facts: object) -> None:
     """Count a failure. The first is tried again at once, later ones after a growing pause."""
     failures = holder.failures + 1
     retry_at_s = None if failures < 2 else d.now_s + backoff_s(d, failures - 1)
-    devices = () if holder.form == holder.bottom else holder.devices
+    gone = holder.form == holder.bottom and holder.id not in d.pending
+    devices = () if gone else holder.devices
     d.put(
         replace(
             holder,

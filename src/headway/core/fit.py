@@ -6,10 +6,10 @@ This file is the one place that says what "free" means.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 
-from headway.core.lifecycle import aside_form, gap_placed, gated
+from headway.core.lifecycle import gap_placed, gated
 from headway.core.model import (
     TOLERANCE_BYTES,
     Device,
@@ -24,6 +24,8 @@ from headway.core.model import (
 )
 
 Devices = tuple[DeviceId, ...]
+Leaving = Mapping[str, FormName]  # holder -> the form it would step aside to
+NOBODY: Leaving = {}
 
 
 def need(holder: Holder, form: FormName | None) -> int | None:
@@ -65,9 +67,8 @@ class Plan:
         stays = form == holder.form and holder.id not in self.s.pending
         return max(known, holder.seen_bytes.get(device, 0)) if stays else known
 
-    def others(self, want: Want, device: DeviceId, gone: Iterable[Holder]) -> list[tuple[Holder, FormName]]:
+    def others(self, want: Want, device: DeviceId, leaving: Leaving) -> list[tuple[Holder, FormName]]:
         """Everybody else on a device in the plan, victims in the form they would step aside to."""
-        leaving = {victim.id for victim in gone}
         found = []
         for hid in {*self.placed, *self.standing}:
             if hid == want.holder.id:
@@ -76,17 +77,25 @@ class Plan:
             form, devices = self.form_of(holder)
             if device not in devices:
                 continue
-            found.append((holder, (aside_form(holder, form) or form) if hid in leaving else form))
+            found.append((holder, leaving.get(hid, form)))
         return sorted(found, key=lambda pair: pair[0].id)
 
-    def short_on(self, devices: Devices, want: Want, gone: Iterable[Holder] = ()) -> dict[DeviceId, Verdict]:
+    def short_on(self, devices: Devices, want: Want, leaving: Leaving = NOBODY) -> dict[DeviceId, Verdict]:
         """The devices on which the want does not fit beside the others, each with the reason."""
-        gone = tuple(gone)
-        return {d: no for d in devices if (no := self._short(d, want, gone))}
+        return {d: no for d in devices if (no := self._short(d, want, leaving))}
 
-    def _short(self, device_id: DeviceId, want: Want, gone: Sequence[Holder]) -> Verdict | None:
+    def helps(self, want: Want, victim: Holder, leaving: Leaving, form: FormName, devices: Devices) -> bool:
+        """Would its going to `form` change anything for the want on one of these devices?"""
+        here = leaving.get(victim.id, self.form_of(victim)[0])
+        for device in set(devices) & set(victim.devices):
+            now, then = self.bytes_on(victim, device, here), self.bytes_on(victim, device, form)
+            if excludes(want.holder, victim, here) or now is None or now > (then or 0):
+                return True
+        return False
+
+    def _short(self, device_id: DeviceId, want: Want, leaving: Leaving) -> Verdict | None:
         device = self.s.devices[device_id]
-        others = self.others(want, device_id, gone)
+        others = self.others(want, device_id, leaving)
         for other, form in others:
             if (no := excludes(want.holder, other, form)) and form != other.bottom:
                 return no
@@ -159,7 +168,7 @@ def placements(want: Want, plan: Plan) -> list[Devices]:
     """Sets of devices it may be put on, tightest fit first. A holder with bytes on a device stays there."""
     holder, s = want.holder, plan.s
     if holder.devices and (holder.form not in (None, holder.bottom) or holder.id in s.pending):
-        return [holder.devices]
+        return [holder.devices] if set(holder.devices) <= set(s.devices) else []
     if holder.spec.pinned_devices:
         pinned = resolve(holder.spec, s)
         if pinned is None:
@@ -174,7 +183,7 @@ def placements(want: Want, plan: Plan) -> list[Devices]:
 
 def _left_over(device: Device, want: Want, plan: Plan) -> int:
     taken = device.foreign_bytes
-    for other, form in plan.others(want, device.id, ()):
+    for other, form in plan.others(want, device.id, NOBODY):
         taken += plan.bytes_on(other, device.id, form) or (device.total_bytes or 0)
     left = (device.total_bytes or 0) - taken - (need(want.holder, want.form) or 0)
     return left if left >= 0 else (1 << 60) - left  # where it fits first, then the least short
@@ -187,10 +196,20 @@ def possible(want: Want, s: Snapshot) -> bool:
     if pinned is None:
         return False
     devices = [s.devices[d] for d in pinned] if pinned else list(s.devices.values())
-    roomy = [
-        d for d in devices if d.total_bytes is not None and (wanted or 0) <= d.total_bytes
-    ]
+    roomy = [d for d in devices if d.total_bytes is None or (wanted or 0) <= d.total_bytes]
     return len(roomy) >= want.holder.spec.count
+
+
+def crowded_out(want: Want, s: Snapshot) -> bool:
+    """Is it the memory of strangers that keeps it out, with every holder of ours gone? Nobody of ours can help then."""
+    wanted = need(want.holder, want.form) or 0
+    pinned = resolve(want.holder.spec, s) or tuple(s.devices)
+    left = [
+        d
+        for i in pinned
+        if (d := s.devices[i]).total_bytes is None or wanted <= d.total_bytes - d.foreign_bytes
+    ]
+    return len(left) < want.holder.spec.count
 
 
 def unmeasured(device: Device, s: Snapshot) -> Verdict | None:
@@ -212,7 +231,9 @@ def unmeasured(device: Device, s: Snapshot) -> Verdict | None:
 def measured(holder: Holder, form: FormName, devices: Devices, s: Snapshot) -> Verdict | None:
     """May this taking step happen now? Everybody counted in the form he is in, on a reading newer than any change."""
     for device_id in devices:
-        device = s.devices[device_id]
+        device = s.devices.get(device_id)
+        if device is None:
+            return Verdict(code="unmeasured", facts={"device": device_id, "trouble": None})
         if no := unmeasured(device, s):
             return no
         if device.confidence != "declared" and (device.read_at_s or 0.0) <= device.last_change_s:

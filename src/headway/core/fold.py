@@ -18,11 +18,8 @@ from headway.core.facts import (
     StoreState,
 )
 from headway.core.model import (
-    TOLERANCE_BYTES,
     CloseGate,
     Decision,
-    Device,
-    Form,
     Gate,
     GateWish,
     Holder,
@@ -33,13 +30,14 @@ from headway.core.model import (
     Run,
     Service,
 )
+from headway.core.readings import device_read, tell_shortfall, timed, verify
 
 
 def fold(d: Draft, fact: Fact) -> None:
     """Apply one fact. A fact about somebody who is not there any more changes nothing."""
     match fact:
         case DeviceRead():
-            _device_read(d, fact)
+            device_read(d, fact)
         case MeterSilent():
             d.set(meter_trouble=fact.trouble)
             d.event("meter.silent" if fact.trouble else "meter.speaks", None, trouble=fact.trouble)
@@ -90,6 +88,9 @@ def _move_asked(d: Draft, move: Move) -> None:
     source = before.source if before else holder.form
     if before and not before.frees:
         source = before.to  # a start that is given up: what it was going to is what must be freed
+        if move.cause == "limit_passed":
+            ends.failed(d, holder, "limit_passed", limit_s=before.limit_at_s - before.started_s)
+    told = before is not None and (before.shortfall_told or tell_shortfall(d, before))
     d.move(
         Pending(
             holder=move.holder,
@@ -104,123 +105,11 @@ def _move_asked(d: Draft, move: Move) -> None:
             creates=move.creates,
             run_id=move.run_id,
             kill=move.kill,
+            shortfall_told=told,
             used_before=before.used_before if before and before.frees else used,
         )
     )
     d.event("move.asked", move.holder, form=move.form, cause=move.cause, rung=move.rung, run=move.run_id)
-
-
-# ---------------------------------------------------------------- devices
-
-
-def _device_read(d: Draft, fact: DeviceRead) -> None:
-    before = d.devices.get(fact.device)
-    if before is not None and before.read_at_s is not None and fact.at_s < before.read_at_s:
-        return  # an older reading never overwrites a newer one
-    known = fact.used_bytes is not None and fact.trouble is None
-    d.devices[fact.device] = Device(
-        id=fact.device,
-        name=fact.name,
-        index=fact.index,
-        total_bytes=fact.total_bytes,
-        free_bytes=fact.free_bytes if known else None,
-        used_bytes=fact.used_bytes if known else None,
-        foreign_bytes=_foreign(d, fact, before),
-        read_at_s=fact.at_s if known else (before.read_at_s if before else None),
-        last_change_s=before.last_change_s if before else 0.0,
-        confidence=fact.confidence,
-        pool=fact.pool,
-        trouble=fact.trouble,
-        per_process=fact.per_process,
-        ever_read=known or bool(before and before.ever_read),
-    )
-    if before is None or before.trouble != fact.trouble:
-        d.event(
-            "device.seen" if fact.trouble is None else "device.trouble",
-            None,
-            device=fact.name,
-            trouble=fact.trouble,
-        )
-    if known:
-        for hid in d.present | set(fact.seen):
-            if hid in d.holders:
-                _attribute(d, d.holders[hid], fact)
-        for pending in list(d.pending.values()):
-            if fact.device in pending.devices:
-                _verify(d, pending)
-
-
-def _foreign(d: Draft, fact: DeviceRead, before: Device | None) -> int:
-    if fact.used_bytes is None:
-        return before.foreign_bytes if before else 0
-    if fact.per_process:
-        return max(0, fact.used_bytes - sum(fact.seen.values()))
-    ours = 0
-    for hid in d.present:
-        holder = d.holders[hid]
-        if fact.device in holder.devices:
-            ours += fit.need(holder, holder.form or holder.top) or 0
-    return max(0, fact.used_bytes - ours)
-
-
-def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
-    seen = {**holder.seen_bytes, fact.device: fact.seen.get(holder.id, 0)}
-    seen = {device: bytes_ for device, bytes_ in seen.items() if bytes_}
-    if seen == holder.seen_bytes:
-        return
-    peak, moving = fact.seen.get(holder.id, 0), holder.id in d.pending
-    forms, grown = holder.forms, False
-    form = holder.form_named(holder.form)
-    if form is not None and not moving and holder.form != holder.bottom and peak > (form.learned_bytes or 0):
-        grown = peak > (form.learned_bytes or 0) + TOLERANCE_BYTES
-        forms = tuple(replace(f, learned_bytes=peak) if f.name == form.name else f for f in forms)
-        _overrun(d, holder, form, peak)
-    d.put(replace(holder, seen_bytes=seen, forms=forms), save=grown)
-
-
-def _overrun(d: Draft, holder: Holder, form: Form, peak: int) -> None:
-    declared = form.declared_bytes
-    if declared and (form.learned_bytes or 0) <= declared * 1.05 < peak:
-        d.event("holder.overrun", holder.id, form=form.name, declared_bytes=declared, seen_bytes=peak)
-
-
-def _verify(d: Draft, pending: Pending) -> None:
-    """A release is over when a reading newer than the driver's answer shows that the bytes are gone."""
-    if not pending.frees or pending.step != "answered":
-        return
-    holder = d.holders[pending.holder]
-    over = fit.released(pending, holder, d.view())
-    if over is None:
-        return
-    if over:
-        late = d.now_s >= pending.limit_at_s and not pending.shortfall_told
-        if late:
-            d.move(replace(pending, shortfall_told=True))
-            pid = holder.run.pid if holder.run else None
-            d.event("memory.not_released", holder.id, held=dict(over), form=pending.to, pid=pid)
-        return
-    took_s = d.now_s - pending.started_s
-    d.end_move(holder.id)
-    d.touch(pending.devices, pending.answered_s)
-    forms = _timed(holder, pending.to, enter_s=took_s)
-    d.event(
-        "release.verified",
-        holder.id,
-        form=pending.to,
-        source=pending.source,
-        took_s=took_s,
-        rung=pending.rung,
-    )
-    d.put(replace(holder, form=pending.to, since_s=d.now_s, forms=forms, failures=0))
-    ends.stepped_aside(d, d.holders[holder.id], pending)
-
-
-def _timed(
-    holder: Holder, name: str, enter_s: float | None = None, leave_s: float | None = None
-) -> tuple[Form, ...]:
-    """Forms with a measured time in one of them."""
-    new = {"enter_s": enter_s} if enter_s is not None else {"leave_s": leave_s}
-    return tuple(replace(f, **new) if f.name == name else f for f in holder.forms)
 
 
 # ---------------------------------------------------------------- runs
@@ -252,6 +141,8 @@ def _run_seen(d: Draft, fact: RunSeen) -> None:
     if not run.alive and (before is None or before.alive):
         d.touch(holder.devices)
         ends.run_ended(d, d.holders[holder.id])
+        if holder.id in d.pending:
+            verify(d, d.pending[holder.id])  # what has no device is free at once
 
 
 # ---------------------------------------------------------------- drivers
@@ -298,6 +189,7 @@ def _answered(d: Draft, fact: MoveAnswered) -> None:
         d.event("move.refused", holder.id, form=fact.to, reason=fact.error, **fact.facts)
         if holder.form == holder.bottom and not pending.frees:
             d.put(replace(holder, devices=()))
+        ends.at_rest(d, holder.id)
         return
     if fact.error is not None:
         d.event("move.failed", holder.id, form=fact.to, reason=fact.error, **fact.facts)
@@ -309,7 +201,7 @@ def _answered(d: Draft, fact: MoveAnswered) -> None:
     if pending.frees:
         d.move(replace(pending, step="answered", answered_s=d.now_s))
         d.event("move.answered", holder.id, form=fact.to, took_s=d.now_s - pending.started_s)
-        _verify(d, d.pending[holder.id])
+        verify(d, d.pending[holder.id])
         return
     _taken(d, holder, pending, fact)
 
@@ -319,12 +211,14 @@ def _taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) -> No
     d.end_move(holder.id)
     d.touch(pending.devices)
     d.event("move.done", holder.id, form=pending.to, source=pending.source, took_s=took_s)
-    forms = _timed(holder, pending.source, leave_s=took_s) if pending.source else holder.forms
+    forms = timed(holder, pending.source, leave_s=took_s) if pending.source else holder.forms
     done: Holder = replace(
-        holder, form=pending.to, since_s=d.now_s, forms=forms, failures=0, retry_at_s=None, note=None
+        holder, form=pending.to, since_s=d.now_s, forms=forms, retry_at_s=None, note=None, note_facts={}
     )
-    if isinstance(done, Service):
+    if isinstance(done, Service):  # it has yet to answer before it counts as healthy: see ends.died
         done = replace(done, ready=True, upstream=fact.upstream or done.upstream, engine_active=None)
+    else:
+        done = replace(done, failures=0)
     if isinstance(done, Job):
         done = replace(done, started_s=done.started_s if done.started_s is not None else d.now_s)
     d.put(done)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from headway.core.lifecycle import aside_form
 from headway.core.model import Holder, Service, Snapshot, Verdict
 
 
 def swap_s(job: Holder, service: Service, s: Snapshot) -> float:
     """Seconds that one swap costs: both step aside once and come back once. Priors where nothing was measured."""
-    measured = [
-        time_s
-        for holder in (job, service)
-        for form in holder.forms
-        for time_s in (form.enter_s, form.leave_s)
-        if time_s is not None
-    ]
-    return sum(measured) if measured else s.policy.swap_prior_s
+    measured = []
+    for holder in (job, service):
+        aside = holder.form_named(aside_form(holder, holder.top))
+        here = aside if holder.form == holder.top else holder.form_named(holder.form)
+        measured += [aside.enter_s if aside else None, here.leave_s if here else None]
+    known = [time_s for time_s in measured if time_s is not None]
+    return sum(known) if known else s.policy.swap_prior_s
 
 
 def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:

@@ -58,10 +58,16 @@ def unserved(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | N
     if not isinstance(victim, Service):
         return None
     loading = victim.form != victim.top and victim.id in s.pending
-    wanted = bool(victim.active) or any(w.n for w in victim.demand.values())
-    if wanted and (loading or (victim.last_end_s or 0.0) < victim.since_s):
+    if not victim.active and not any(w.n for w in victim.demand.values()):
+        return None
+    if loading:
         return Verdict(code="load_unserved", facts={"service": victim.id})
-    return None
+    # the end of a background request is not told: it had its chance after a while
+    until_s = victim.since_s + s.policy.switch_after_s["attended"]
+    ended_s = max(victim.last_end_s or 0.0, victim.idle_since_s or 0.0)
+    if ended_s >= victim.since_s or until_s <= s.now_s:
+        return None
+    return Verdict(code="load_unserved", facts={"service": victim.id}, until_s=until_s)
 
 
 def residency(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:

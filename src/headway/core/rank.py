@@ -16,8 +16,10 @@ def wants(s: Snapshot) -> Iterator[Want]:
     found = [want for sid in s.services if (want := _of_service(s.holders[sid], s))]
     for hid in s.present:
         holder = s.holders[hid]
-        if isinstance(holder, Job) and holder.ended is None and holder.form != holder.bottom:
-            found.append(_of_job(holder, s))
+        if isinstance(holder, Job) and holder.ended is None:
+            moving = s.pending.get(hid)
+            if holder.form != holder.bottom or (moving is not None and not moving.frees):
+                found.append(_of_job(holder, s))
         elif isinstance(holder, Lease):
             found.append(Want(holder=holder, form=holder.top, rank=(Rank.LEASE, holder.since_s, holder.id)))
     places = s.policy.depth + (s.policy.max_active_jobs or len(s.devices))
@@ -48,7 +50,9 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
     if background and background.n:
         waited_s = s.now_s - background.since_s
         late = waited_s >= s.policy.background_max_wait_s
-        rank = (Rank.REQUEST if late else Rank.BACKGROUND, background.since_s, holder.id)
+        overdue = late and not here and waited_s >= s.policy.switch_after_s["background"]
+        strength = Rank.OVERDUE if overdue else Rank.REQUEST if late else Rank.BACKGROUND
+        rank = (strength, background.since_s, holder.id)
         return Want(holder=holder, form=top, rank=rank, attended=late, waited_s=waited_s)
     moving_up = holder.id in s.pending and s.pending[holder.id].to == top
     if here or moving_up or holder.spec.keep_awake:

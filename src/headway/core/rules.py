@@ -31,7 +31,7 @@ def wish_aside(holder: Holder, s: Snapshot) -> Verdict | None:
         and holder.saved_age_s == 0.0
     ):
         return Verdict(code="asked_wind_down", facts={"form": holder.bottom, "by": holder.wish_by})
-    if holder.wish == "hold" and isinstance(holder, Service):
+    if holder.wish == "hold" and isinstance(holder, Service) and holder.form == holder.top:
         return Verdict(code="held", facts={"form": aside_form(holder), "by": holder.wish_by})
     return None
 
@@ -102,7 +102,7 @@ def after(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     if not isinstance(want.holder, Job) or want.holder.started_s is not None:
         return None
     for word in (*want.holder.spec.after, *want.holder.spec.after_ok):
-        other = find_job(word, s)
+        other = find_job(word, s, want.holder)
         if other is None:
             return Verdict(code="after_gone", facts={"after": word})
         if other.ended is None:
@@ -114,12 +114,13 @@ def after(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     return None
 
 
-def find_job(word: str, s: Snapshot) -> Job | None:
-    """The job of that id, else the latest of that recipe."""
+def find_job(word: str, s: Snapshot, asking: Holder | None = None) -> Job | None:
+    """The job of that id, else the latest of that recipe; never the one that asks."""
     found = s.holders.get(word)
     if isinstance(found, Job):
         return found
-    same = [h for h in s.holders.values() if isinstance(h, Job) and word in (h.recipe, h.spec.name)]
+    jobs = (h for h in s.holders.values() if isinstance(h, Job) and h is not asking)
+    same = [job for job in jobs if word in (job.recipe, job.spec.name)]
     return max(same, key=lambda job: job.enqueued_s, default=None)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from headway.core import fit
 from headway.core.fit import Plan
-from headway.core.lifecycle import aside_form, engine_idle, rule
+from headway.core.lifecycle import aside_form, engine_idle, next_rung, rule
 from headway.core.model import (
     Action,
     CloseGate,
@@ -42,8 +42,8 @@ class Steps:
     def pending(self, moving: Pending) -> None:
         """Work under way: wait for it, or past its limit go one form lower."""
         holder = self.s.holders[moving.holder]
-        limit_at_s = moving.limit_at_s + (0.0 if moving.frees else LATE_S)
-        if self.s.now_s >= limit_at_s and (action := escalate(moving, holder)):
+        cause = _given_up(moving, holder, self.s)
+        if cause and (action := escalate(moving, holder, cause)):
             self.actions.append(action)
             return
         self.waits[holder.id] = still_moving(moving, holder, self.s)
@@ -52,7 +52,7 @@ class Steps:
 
     def move(self, holder: Holder, form: FormName, devices: fit.Devices) -> None:
         """One holder towards its target form, if that is safe now."""
-        to, found = _next_rung(holder, form)
+        to, found = next_rung(holder, form)
         if found is None:
             self.waits[holder.id] = Verdict(code="no_way", facts={"form": holder.form, "to": form})
             return
@@ -74,11 +74,13 @@ class Steps:
 
     def _drained(self, service: Service) -> bool:
         """Closed by every gate, nothing in flight, and the engine itself idle on a probe made after that."""
-        if service.form != service.top or service.wish == "kill":
+        if service.form != service.top:
             return True
         if service.gate.wish == "open":
             cause = self.plan.causes.get(service.id)
             self.actions.append(CloseGate(holder=service.id, cause=cause))
+        if service.wish == "kill":
+            return True
         if service.gate.drained and engine_idle(service, service.drained_s):
             return True
         facts = {"active": service.active, "pinning": service.gate.pinning, "engine": service.engine_active}
@@ -86,8 +88,11 @@ class Steps:
         return False
 
     def _take(self, holder: Holder, to: FormName, found: MoveRule, devices: fit.Devices) -> None:
-        if isinstance(holder, Service) and holder.gate.wish == "open":
-            return  # its gate closes first (see gates): a request must not meet a server that is coming up
+        if isinstance(holder, Service) and holder.spec.gated and not holder.gate.drained:
+            # its gate closes first (see gates): a request must not meet a server that is coming up
+            facts = {"active": holder.active, "pinning": holder.gate.pinning, "engine": holder.engine_active}
+            self.waits[holder.id] = Verdict(code="draining", facts={**facts, "closed": holder.gate.closed})
+            return
         if self._blocked_for_start(holder, devices, found):
             return
         no = fit.measured(holder, to, devices, self.s)
@@ -118,12 +123,13 @@ class Steps:
             if not _overlaps(self.s.holders[p.holder], p)
         }
         freed_now = {d for a in self.actions if isinstance(a, Move) and a.frees for d in a.devices}
-        return self._blocked(holder, self.exclusive | self.taking | beside | freed_now, devices)
+        locked = self.exclusive | self.taking | beside | freed_now
+        return self._blocked(holder, locked | (self.freeing if found.exclusive else set()), devices)
 
     def _blocked(self, holder: Holder, locked: set[str], devices: fit.Devices | None = None) -> bool:
         if not (busy := sorted(locked & set(devices if devices is not None else holder.devices))):
             return False
-        names = [self.s.devices[d].name for d in busy]
+        names = [self.s.devices[d].name if d in self.s.devices else d for d in busy]
         moving = sorted(p.holder for p in self.s.pending.values() if set(p.devices) & set(busy))
         self.waits[holder.id] = Verdict(code="device_busy", facts={"devices": names, "moving": moving})
         return True
@@ -198,18 +204,6 @@ def run_id(holder: Holder, creates: bool) -> str | None:
     return holder.run.id if holder.run else None
 
 
-def _next_rung(holder: Holder, form: FormName) -> tuple[FormName, MoveRule | None]:
-    """Straight there, or by way of the bottom when its driver has no straight way."""
-    if holder.form is None:
-        return form, None
-    if found := rule(holder, holder.form, form):
-        return form, found
-    if holder.below(form, holder.form):
-        lower = aside_form(holder, holder.form)
-        return (lower, rule(holder, holder.form, lower)) if lower else (form, None)
-    return holder.bottom, rule(holder, holder.form, holder.bottom)
-
-
 def _overlaps(holder: Holder, pending: Pending) -> bool:
     found = rule(holder, pending.source, pending.to)
     return bool(found and found.overlaps_start)
@@ -224,25 +218,47 @@ def _free_limit(holder: Holder, to: FormName, found: MoveRule) -> float:
     return max(min(limit_s, found.limit_s), grace_s + 5.0)
 
 
-def escalate(moving: Pending, holder: Holder) -> Move | None:
-    """One form lower that frees memory; at the bottom, again and without grace. None: nothing lower is ours to use."""
-    source = moving.source or holder.top
-    under = moving.to if moving.frees else None
-    lower = aside_form(holder, source if moving.frees else moving.to, under=under)
+def limit_at_s(moving: Pending) -> float:
+    """When it is given up. Past its own limit a driver gives up a start by itself, and is given a moment to say so."""
+    return moving.limit_at_s + (0.0 if moving.frees else LATE_S)
+
+
+def _given_up(moving: Pending, holder: Holder, s: Snapshot) -> str | None:
+    """Why a move under way is not waited for any longer: its limit, or a wish that cannot wait for it."""
+    if s.now_s >= limit_at_s(moving):
+        return "limit_passed"
+    ends = ("stop", "kill", "cancel") if not moving.frees else ("kill",)
+    if holder.wish in ends and not moving.kill:
+        return "asked_" + holder.wish
+    return None
+
+
+def escalate(moving: Pending, holder: Holder, cause: str = "limit_passed") -> Move | None:
+    """One form lower that frees memory; at the bottom, again and without grace. None: nothing lower is ours to use.
+
+    A start, wake or resume that is given up goes to the bottom: what it left half done is ended with its process.
+    """
+    lower: FormName | None = holder.bottom
+    if moving.frees and holder.wish != "kill":
+        lower = aside_form(holder, moving.source or holder.top, under=moving.to) or holder.bottom
+    if not holder.spec.argv:
+        lower = aside_form(holder, moving.source if moving.frees else moving.to, under=moving.to)
     if lower is None:
-        if not holder.spec.argv:
-            return None
-        lower = holder.bottom
+        return None
+    at_bottom = lower == holder.bottom
+    late = cause == "limit_passed" and (moving.to == holder.bottom or isinstance(holder, Job))
+    kill = at_bottom and (late or holder.wish == "kill")
+    patient_s = holder.spec.stop_grace_s + 5.0 if at_bottom else moving.limit_at_s - moving.started_s
     return Move(
         holder=holder.id,
         form=lower,
         devices=moving.devices,
-        limit_s=10.0 if lower == holder.bottom else max(10.0, moving.limit_at_s - moving.started_s),
+        limit_s=10.0 if kill else max(10.0, patient_s),
         frees=True,
         run_id=moving.run_id or (holder.run.id if holder.run else None),
-        kill=lower == holder.bottom and (moving.to == holder.bottom or isinstance(holder, Job)),
+        kill=kill,
         rung=moving.rung + 1,
-        cause="limit_passed",
+        cause=cause,
     )
 
 

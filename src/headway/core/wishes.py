@@ -12,6 +12,7 @@ from headway.core.model import Holder, Job, JobSpec, Service, ServiceSpec, Wish
 from headway.core.rules import find_job
 
 AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
+ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
 
 
 def apply(d: Draft, command: Command) -> Reply:
@@ -70,7 +71,7 @@ def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -
         since_s=d.now_s,
         recipe=recipe,
         lane="cpu" if spec.count == 0 else "gpu",
-        key=rank_key(d.now_s, spec.priority),
+        key=rank_key(d.now_s, spec.priority) + number * ARRIVAL_S,
         enqueued_s=d.now_s,
         attempts_left=spec.retries,
     )
@@ -108,15 +109,15 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
     if no := _cannot_pause(holder, command):
         return _refused(d, no, holder.id)
     verb: Wish = command.verb  # type: ignore[assignment]
-    present = holder.id in d.present
-    if isinstance(holder, Job) and not present:
+    waits = holder.form == holder.bottom and holder.id not in d.pending
+    if isinstance(holder, Job) and waits:
         if verb == "cancel":
             gone = replace(holder, wish="cancel", ended="cancelled", ended_s=d.now_s, wish_by=command.by)
             d.put(gone)
             d.event("job.cancelled", holder.id, by=command.by)
             return _accepted(d, holder.id, done=True)
         verb = "hold"
-    elif verb == "pause" and holder.form != holder.top:
+    elif waits or (verb == "pause" and holder.form not in (None, holder.top)):
         verb = "hold"
     wish = strengthened(holder.wish, verb)
     d.put(replace(holder, wish=wish, wish_by=command.by, wish_s=d.now_s, note=command.reason or holder.note))
@@ -170,6 +171,8 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
     job = resolve(d, command.target)
     if not isinstance(job, Job):
         return _refused(d, job if isinstance(job, str) else "not_a_job", target=command.target)
+    if job.ended:
+        return _refused(d, "already_ended", job.id, ended=job.ended)
     line = [entry for entry in d.lane(job.lane) if entry[1] != job.id]
     keys = [key for key, _ in line]
     if command.where in ("before", "after"):

@@ -11,7 +11,7 @@ from headway.core import codec, wishes
 from headway.core.commands import Configure
 from headway.core.draft import Draft
 from headway.core.fold import fold
-from headway.core.model import Gate, Holder, Job, Move, Pending, Policy, Service, Snapshot
+from headway.core.model import Device, Gate, Holder, Job, Move, Pending, Policy, Service, Snapshot
 from headway.daemon.act import hook_id
 from headway.daemon.observe import run_seen
 from headway.ports import Runs, Saved
@@ -81,6 +81,7 @@ def adopt(
         pending = codec.from_doc(Pending, _shifted(intent, shift_s))
         if pending.holder in draft.holders:
             _restore(draft, pending, runs)
+    _know_devices(draft)
     wishes.apply(draft, configure)
     adopted = Adopted(draft=draft, snapshot=base)
     _see_runs(adopted, runs)
@@ -88,6 +89,15 @@ def adopt(
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
     adopted.snapshot = draft.done()
     return adopted
+
+
+def _know_devices(draft: Draft) -> None:
+    """Devices that somebody is on exist before they are read; nothing of them is known yet."""
+    for holder in draft.holders.values():
+        moving = draft.pending.get(holder.id)
+        for device in (*holder.devices, *(moving.devices if moving else ())):
+            name = device.rpartition("/")[2]
+            draft.devices.setdefault(device, Device(id=device, name=name, trouble="not_read_yet"))
 
 
 def _mode(meta: Mapping[str, str], config_mode: str) -> Any:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
 import signal
-from collections.abc import Sequence
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +20,7 @@ from headway.ports import Runs
 
 OUTPUT_MAX_BYTES = 64 * 1024
 ASK_LIMIT_S = 10.0
+LOOK_EVERY_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,30 +49,51 @@ class JobTeller:
             return None
 
     async def _output(self, job: Job, argv: Sequence[str]) -> str | None:
-        run_id = job.run.id if job.run else ""
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.DEVNULL,
-                cwd=job.spec.cwd,
-                env={**os.environ, **job_env(self.runs, job, run_id, {})},
-                start_new_session=True,
-            )
-        except OSError:
-            return None
-        assert child.stdout is not None
-        try:
-            async with asyncio.timeout(self.limit_s):
-                output = await child.stdout.read(OUTPUT_MAX_BYTES)
-                return output.decode(errors="replace") if await child.wait() == 0 else None
-        except TimeoutError:
-            return None
-        finally:
-            if child.returncode is None:
-                os.killpg(child.pid, signal.SIGKILL)  # unreaped, so the number is still its own
-                await child.wait()
+        env = {**os.environ, **job_env(self.runs, job, job.run.id if job.run else "", {})}
+        return await asyncio.to_thread(output_of, argv, job.spec.cwd, env, self.limit_s)
+
+
+def output_of(argv: Sequence[str], cwd: str | None, env: Mapping[str, str], limit_s: float) -> str | None:
+    """What a short command prints, at most 64 KiB; None: it failed or took too long. Its whole group ends with it.
+
+    Its exit ends the wait, not the end of its output: something it left behind may hold the pipe open.
+    """
+    read_end, write_end = os.pipe()
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=write_end,
+            stderr=subprocess.DEVNULL,
+            cwd=cwd,
+            env=env,
+            start_new_session=True,
+        )
+    except OSError:
+        os.close(read_end)
+        return None
+    finally:
+        os.close(write_end)
+    output, give_up_s, ended = b"", time.monotonic() + limit_s, False
+    os.set_blocking(read_end, False)
+    try:
+        while not ended and time.monotonic() < give_up_s and len(output) < OUTPUT_MAX_BYTES:
+            select.select([read_end], [], [], LOOK_EVERY_S)
+            ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+            while len(output) < OUTPUT_MAX_BYTES and (part := _read(read_end)):
+                output += part
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)  # not reaped yet, so the number is still its own
+        code = child.wait()
+        os.close(read_end)
+    return output.decode(errors="replace") if ended and code == 0 else None
+
+
+def _read(fd: int) -> bytes:
+    try:
+        return os.read(fd, OUTPUT_MAX_BYTES)
+    except BlockingIOError:
+        return b""
 
 
 def read_progress(text: str) -> float | None:

@@ -52,6 +52,8 @@ async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
             )
         try:
             await asyncio.to_thread(runs.launch, spec)  # it waits for the disk
+        except FileExistsError:
+            pass  # a move that was cut off is launching it in its thread
         except OSError as error:
             raise _cannot_start(spec, error.strerror or str(error)) from error
         state = runs.read(spec.id)

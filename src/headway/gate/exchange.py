@@ -1,6 +1,7 @@
 """One request as its client and the holding drive it: bytes come, it's routed, held or sent, or its client leaves."""
 
 from headway.core.route import Local, Refuse, To, route
+from headway.gate import local
 from headway.gate.call import Call
 from headway.gate.heads import BadRequest
 from headway.gate.lines import Forward, Held, Refused
@@ -45,13 +46,13 @@ class Exchange(Call):
 
     def _admit(self) -> None:
         hub, head = self.hub, self.head
-        model = self.intake.what.model or hub.query_model(head)
+        model = self.intake.what.model or local.query_model(head)
         self.record.model = model
         match route(hub.routes, head.method, head.path, model, self.fixed):
             case Local(kind, service, name):
                 self.say_local(*hub.answer(kind, service, name))
             case Refuse(code, status, facts):
-                self.say_refused(hub.unknown(code, status, facts))
+                self.say_refused(local.unknown(hub.table, code, status, facts))
             case To() as to:
                 self._arrive(to)
 

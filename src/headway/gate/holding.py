@@ -85,10 +85,6 @@ class Holding:
         ticket.phase = Phase.OVER
         self._touch(line, urgent=not line.open and not len(line.order))
 
-    def tunnel(self, service: str, by: int) -> None:
-        """A connection became a tunnel (+1) or a tunnel ended (-1). Idle tunnels do not pin."""
-        self.lines[service].tunnels += by
-
     # The daemon's word
 
     def apply(self, rows: Iterable[wire.Service], now_s: float, *, whole: bool) -> Moves:
@@ -148,22 +144,6 @@ class Holding:
                 line.retry_at_s = now_s + STALL_MAX_S  # one at a time, until its connection succeeds or fails
                 moves.forward.append(self._next(line))
         return moves
-
-    # For the link and for people
-
-    def demand(self, service: str, now_s: float, seq: int) -> wire.Demand:
-        """Whole values: how many are there, who waits."""
-        return self.lines[service].demand(now_s, seq)
-
-    def held(self, service: str, now_s: float, limit: int = 200) -> wire.Held:
-        """Who waits, in order, at most `limit`; nobody for a service that is not known."""
-        line = self.lines.get(service)
-        return line.held(now_s, limit) if line is not None else wire.Held(service, ())
-
-    def admitted(self, ticket: Ticket) -> bool:
-        """Whether its service is being woken for it, or is awake and only a place is missing."""
-        line = self.lines.get(ticket.service)
-        return line is not None and (line.row.state == "waking" or (line.open and not line.stall_s))
 
     # Inside
 

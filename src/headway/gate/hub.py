@@ -6,20 +6,17 @@ left while their reading was paused).
 
 import asyncio
 import itertools
-import select
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs
 
 from headway.core import wire
 from headway.core.route import Routes, prepare
-from headway.gate import bodies, refusals
-from headway.gate.callers import needs_token
+from headway.gate import bodies, gone, local
 from headway.gate.heads import RequestHead
 from headway.gate.holding import Holding
-from headway.gate.lines import Moves, Refused
+from headway.gate.lines import Moves
 from headway.gate.link import Effects, Identity, Link
 from headway.gate.tunnel import Tunnel
 from headway.gate.upstream import Dial, Pool, Upstream, dial, read_address
@@ -53,6 +50,9 @@ class Hub:
         self.pool = Pool()
         self.table: wire.Table | None = None
         self.routes: Routes = EMPTY
+        self.hosts: tuple[str, ...] = ()
+        self.origins: tuple[str, ...] = ()
+        self.tokens: tuple[wire.Token, ...] = ()
         self.keys: dict[str, bytes] = {}
         self.clients: set[Client] = set()
         self.waiting: set[Request] = set()
@@ -70,21 +70,6 @@ class Hub:
 
     # The table
 
-    @property
-    def hosts(self) -> tuple[str, ...]:
-        """Hosts that may be named besides loopback's."""
-        return self.table.hosts if self.table is not None else ()
-
-    @property
-    def origins(self) -> tuple[str, ...]:
-        """Pages that may ask."""
-        return self.table.origins if self.table is not None else ()
-
-    @property
-    def tokens(self) -> tuple[wire.Token, ...]:
-        """Tokens that are known."""
-        return self.table.tokens if self.table is not None else ()
-
     def obey(self, effects: Effects) -> None:
         """Carry out what the link read from the daemon."""
         if effects.table is not None:
@@ -101,8 +86,8 @@ class Hub:
             self.on_drain()
 
     def _take_table(self, table: wire.Table) -> None:
-        self.table = table
-        self.routes = prepare(table)
+        self.table, self.routes = table, prepare(table)
+        self.hosts, self.origins, self.tokens = table.hosts, table.origins, table.tokens
         self.keys.clear()
         for name, row in table.services.items():
             if row.key_file:
@@ -171,77 +156,11 @@ class Hub:
 
     def request_id(self, head: RequestHead) -> str:
         """The caller's id when it is a plain one, else a new one."""
-        given = head.text(b"x-request-id")
-        if given and len(given) <= 128 and given.isascii() and given.isprintable() and " " not in given:
-            return given
-        return f"{self.link.identity.gate}-{next(self._ids):x}"
+        return local.given_id(head) or f"{self.link.identity.gate}-{next(self._ids):x}"
 
-    def query_model(self, head: RequestHead) -> str | None:
-        """The model that a request without a body names in its query."""
-        query = head.path.partition("?")[2]
-        if "model=" not in query:
-            return None
-        found = parse_qs(query).get("model")
-        return found[0] if found else None
-
-    def token_needed(self, listen: Any) -> bool:
-        """Whether callers of this listening address must show a token."""
-        return isinstance(listen, tuple) and needs_token(str(listen[0]))
-
-    def preflight(self, head: RequestHead) -> bytes | None:
-        """The answer to a page's question whether it may ask; None when this is no such question."""
-        origin = head.text(b"origin")
-        asked = any(row[:30].lower() == b"access-control-request-method:" for row in head.lines)
-        if head.method != "OPTIONS" or not origin or not asked or not self.origins:
-            return None
-        extra = {
-            "Access-Control-Allow-Origin": origin,
-            "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE, OPTIONS",
-            "Access-Control-Allow-Headers": "Authorization, Content-Type, X-Headway-Class, X-Headway-Wait",
-            "Vary": "Origin",
-        }
-        return refusals.reply(200, b"", media="text/plain", extra=extra)
-
-    def answer(
-        self, kind: str, service: str | None, name: str | None
-    ) -> tuple[int, bytes, str, dict[str, str]]:
-        """The gate's own answer: status, body, media type, more headers."""
-        lines, json = self.holding.lines, "application/json"
-        line = lines.get(service) if service is not None else None
-        state = {"X-Headway-State": refusals.word(line)} if line is not None else {}
-        failed = line is not None and line.row.state == "failed"
-        match kind:
-            case "root":
-                mode: wire.Mode = "shadow" if self.holding.shadow else "live"
-                return 200, refusals.root(lines, mode).encode(), "text/plain; charset=utf-8", state
-            case "health":
-                words = refusals.word(line) if line is not None else "ok"
-                return 503 if failed else 200, refusals.encode({"status": words}), json, state
-            case "models":
-                return 200, refusals.encode(refusals.models(lines, service)), json, state
-            case "tags":
-                return 200, refusals.encode(refusals.tags(lines)), json, state
-            case "version":
-                return 200, refusals.encode({"version": self.link.identity.version}), json, state
-            case "model":
-                found = refusals.model(lines, name)
-                if found is not None:
-                    return 200, refusals.encode(found), json, state
-                facts: Mapping[str, Any] = {"model": name, "param": "model"}
-                return (
-                    404,
-                    refusals.encode(refusals.document("openai", "model_not_found", 404, facts)),
-                    json,
-                    state,
-                )
-            case _:
-                code = "service_aside" if service is not None else "route_unknown"
-                status = 503 if service is not None else 404
-                return status, refusals.encode(refusals.document("openai", code, status, {})), json, state
-
-    def unknown(self, code: str, status: int, facts: Mapping[str, Any]) -> Refused:
-        """A refusal of the router. Before any table came nothing is known, so nothing is "not found"."""
-        return Refused("no_table", 503, 1.0, {}) if self.table is None else Refused(code, status, 0.0, facts)
+    def answer(self, kind: str, service: str | None, name: str | None) -> local.Reply:
+        """The gate's own answer."""
+        return local.answer(self.holding, self.link.identity.version, kind, service, name)
 
     def ended(self, exchange: "Request", how: str) -> None:
         """A request is over: write its row."""
@@ -277,27 +196,12 @@ class Hub:
             exchange.beat(now_s)
         for tunnel in list(self.tunnels):
             tunnel.rest(now_s)
-        self._find_gone([client for client in self.clients if client.paused])
+        for transport in gone.find([client.transport for client in self.clients if client.paused]):
+            transport.abort()
         if self._beats % LIMITS_EVERY_BEATS == 0:
             self.pool.sweep(now_s)
             for client in list(self.clients):
                 client.check_time(now_s)
-
-    def _find_gone(self, paused: list["Client"]) -> None:
-        """Nobody reads a paused connection, so its end is asked for."""
-        if not paused or not hasattr(select, "POLLRDHUP"):
-            return
-        poll = select.poll()
-        by_fd: dict[int, Client] = {}
-        for client in paused:
-            sock = client.transport.get_extra_info("socket") if client.transport is not None else None
-            if sock is not None and sock.fileno() >= 0:
-                by_fd[sock.fileno()] = client
-                poll.register(sock.fileno(), select.POLLRDHUP)
-        for fd, _ in poll.poll(0) if by_fd else ():
-            transport = by_fd[fd].transport
-            if transport is not None:
-                transport.abort()
 
     def _flush_now(self) -> None:
         if self._flush is not None:

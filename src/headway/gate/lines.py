@@ -101,6 +101,10 @@ class Line:
         """Whether one more may be active."""
         return self.row.max_active is None or self.active < self.row.max_active
 
+    def admitted(self) -> bool:
+        """Whether it's being woken for those who wait, or is awake and only a place is missing."""
+        return self.row.state == "waking" or (self.open and not self.stall_s)
+
     def deadlines(self, now_s: float) -> Iterator[float]:
         """When each bound that applies now ends. Nothing while nobody waits."""
         if not len(self.order):
@@ -147,7 +151,7 @@ class Line:
         end_age_s = None if self.last_end_s is None else max(0.0, now_s - self.last_end_s)
         return wire.Demand(self.row.name, self.active, waiting, end_age_s, seq)
 
-    def held(self, now_s: float, limit: int) -> wire.Held:
+    def held(self, now_s: float, limit: int = 200) -> wire.Held:
         """The first `limit` who wait, in order."""
         entries: list[wire.HeldEntry] = []
         for ticket in self.order.in_order():

@@ -165,7 +165,8 @@ class Link:
             case wire.Open() | wire.Close():
                 raise wire.WireError(f"{message.service} is in no table of this connection")
             case wire.List(service):
-                self._send(self.holding.held(service, now_s))
+                line = self.holding.lines.get(service)
+                self._send(line.held(now_s) if line is not None else wire.Held(service, ()))
             case wire.Ping(n):
                 self._send(wire.Pong(n, self._lag_ms()))
             case wire.Drain():
@@ -210,9 +211,10 @@ class Link:
             self._send(wire.Closed(name, line.row.rev, len(line.forwarded), line.tunnels))
 
     def _say_demand(self, name: str, now_s: float) -> None:
-        if name in self._told and name in self.holding.lines:
+        line = self.holding.lines.get(name)
+        if line is not None and name in self._told:
             self._seq += 1
-            self._send(self.holding.demand(name, now_s, self._seq))
+            self._send(line.demand(now_s, self._seq))
 
     def _send(self, message: wire.Message) -> None:
         self._out.append(wire.encode(message))

@@ -3,8 +3,8 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from headway.gate import refusals
-from headway.gate.callers import check_caller, check_place
+from headway.gate import local, refusals
+from headway.gate.callers import check_caller, check_place, needs_token
 from headway.gate.exchange import Exchange
 from headway.gate.heads import HEAD_MAX_BYTES, BadRequest, read_request
 from headway.gate.request import Request
@@ -46,7 +46,8 @@ class Client(asyncio.Protocol):
         transport.set_write_buffer_limits(HIGH_BYTES)  # type: ignore[attr-defined]
         peer = transport.get_extra_info("peername")
         self.peer = str(peer[0]) if isinstance(peer, tuple) else "local"
-        self.token_needed = self.hub.token_needed(transport.get_extra_info("sockname"))
+        here = transport.get_extra_info("sockname")
+        self.token_needed = isinstance(here, tuple) and needs_token(str(here[0]))
         self.read_s = self.hub.now()
         self.hub.clients.add(self)
 
@@ -180,7 +181,7 @@ class Client(asyncio.Protocol):
     def _begin(self, raw: bytes) -> None:
         head, hub = read_request(raw), self.hub
         check_place(head, hub.hosts, hub.origins, self.peer)
-        preflight = hub.preflight(head)
+        preflight = local.preflight(head, hub.origins)
         if preflight is not None:
             self.write(preflight)
             self.hub.soon(self._next)

@@ -76,13 +76,9 @@ class Request:
 
     def beat(self, now_s: float) -> None:
         """Called about every half second while it waits: a held, admitted stream says that it lives."""
-        if (
-            not self.intake.what.stream
-            or refusals.shape_of(self.head.path) != "openai"
-            or self.ticket is None
-        ):
+        if not self.intake.what.stream or refusals.shape_of(self.head.path) != "openai" or self.line is None:
             return
-        if not self.hub.holding.admitted(self.ticket):
+        if not self.line.admitted():
             self.beat_at_s = None
         elif self.beat_at_s is None:
             self.beat_at_s = now_s + HEARTBEAT_EVERY_S

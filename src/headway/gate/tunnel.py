@@ -29,7 +29,7 @@ class Tunnel:
         self._kept: list[bytes] = []
         self.closed = False
         self.last_s = owner.hub.now()
-        owner.hub.holding.tunnel(self.service, +1)
+        owner.hub.holding.lines[self.service].tunnels += 1
         owner.hub.tunnels.add(self)
 
     def from_client(self, data: bytes) -> None:
@@ -94,7 +94,7 @@ class Tunnel:
         hub, ticket = self._owner.hub, self._ticket
         self._ticket = None
         hub.tunnels.discard(self)
-        hub.holding.tunnel(self.service, -1)
+        hub.holding.lines[self.service].tunnels -= 1
         if ticket is not None and ticket.phase is Phase.WAITING:
             hub.holding.left(ticket)
         elif ticket is not None and ticket.phase is Phase.FORWARDED:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pwd
-
 import socket
 import struct
 import time

@@ -26,13 +26,14 @@ class RunFiles:
     def create(self, spec: RunSpec, token: str) -> int:
         """Make the directory with its spec, locked before anybody can see it; returns the lock's descriptor.
 
+        `token` is like no other on this machine.
+
         Raises:
             FileExistsError: the id was used before.
         """
         if self.directory.exists():
             raise FileExistsError(f"run {spec.id} exists already")
-        half_made = self.directory.with_name(f".{spec.id}.new")
-        shutil.rmtree(half_made, ignore_errors=True)  # of a launcher that was killed: its lock died with it
+        half_made = self.directory.with_name(f".{token}.new")
         half_made.mkdir(mode=0o700)
         lock = os.open(half_made / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -44,6 +45,7 @@ class RunFiles:
                 raise FileExistsError(f"run {spec.id} exists already") from error
         except BaseException:
             os.close(lock)
+            shutil.rmtree(half_made, ignore_errors=True)
             raise
         return lock
 

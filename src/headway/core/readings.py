@@ -1,0 +1,131 @@
+"""What a reading of the devices changes: whose bytes are where, and which release is verified."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headway.core import ends, fit
+from headway.core.draft import Draft
+from headway.core.facts import DeviceRead
+from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Pending
+
+SETTLES_S = 10.0  # what a sleeper still holds is learned only when it has slept this long
+
+
+def device_read(d: Draft, fact: DeviceRead) -> None:
+    before = d.devices.get(fact.device)
+    if before is not None and before.read_at_s is not None and fact.at_s < before.read_at_s:
+        return  # an older reading never overwrites a newer one
+    known = fact.used_bytes is not None and fact.trouble is None
+    d.devices[fact.device] = Device(
+        id=fact.device,
+        name=fact.name,
+        index=fact.index,
+        total_bytes=fact.total_bytes,
+        free_bytes=fact.free_bytes if known else None,
+        used_bytes=fact.used_bytes if known else None,
+        foreign_bytes=_foreign(d, fact, before),
+        read_at_s=fact.at_s if known else (before.read_at_s if before else None),
+        last_change_s=before.last_change_s if before else 0.0,
+        confidence=fact.confidence,
+        pool=fact.pool,
+        trouble=fact.trouble,
+        per_process=fact.per_process,
+        ever_read=known or bool(before and before.ever_read),
+    )
+    if before is None or before.trouble != fact.trouble:
+        d.event(
+            "device.seen" if fact.trouble is None else "device.trouble",
+            None,
+            device=fact.name,
+            trouble=fact.trouble,
+        )
+    if known:
+        for hid in sorted(d.present | set(fact.seen)):
+            if hid in d.holders:
+                _attribute(d, d.holders[hid], fact)
+        for pending in list(d.pending.values()):
+            if fact.device in pending.devices:
+                verify(d, pending)
+
+
+def _foreign(d: Draft, fact: DeviceRead, before: Device | None) -> int:
+    if fact.used_bytes is None:
+        return before.foreign_bytes if before else 0
+    if fact.per_process:
+        return max(0, fact.used_bytes - sum(fact.seen.values()))
+    ours = 0
+    for hid in d.present:
+        holder = d.holders[hid]
+        if fact.device in holder.devices:
+            ours += fit.need(holder, holder.form or holder.top) or 0
+    return max(0, fact.used_bytes - ours)
+
+
+def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
+    seen = {**holder.seen_bytes, fact.device: fact.seen.get(holder.id, 0)}
+    seen = {device: bytes_ for device, bytes_ in seen.items() if bytes_}
+    peak, moving = fact.seen.get(holder.id, 0), holder.id in d.pending
+    forms, grown = holder.forms, False
+    form = holder.form_named(holder.form)
+    settled = form is not None and (form.name == holder.top or fact.at_s >= holder.since_s + SETTLES_S)
+    learns = form is not None and settled and not moving and holder.form != holder.bottom
+    if form is not None and learns and peak > (form.learned_bytes or 0):
+        grown = peak > (form.learned_bytes or 0) + TOLERANCE_BYTES
+        forms = tuple(replace(f, learned_bytes=peak) if f.name == form.name else f for f in forms)
+        _overrun(d, holder, form, peak)
+    d.put(replace(holder, seen_bytes=seen, forms=forms), save=grown)
+
+
+def _overrun(d: Draft, holder: Holder, form: Form, peak: int) -> None:
+    declared = form.declared_bytes
+    if declared and (form.learned_bytes or 0) <= declared * 1.05 < peak:
+        d.event("holder.overrun", holder.id, form=form.name, declared_bytes=declared, seen_bytes=peak)
+
+
+def verify(d: Draft, pending: Pending) -> None:
+    """A release is over when a reading newer than the driver's answer shows that the bytes are gone."""
+    if not pending.frees or pending.step != "answered":
+        return
+    holder = d.holders[pending.holder]
+    over = fit.released(pending, holder, d.view())
+    if over is None:
+        return
+    if over:
+        if d.now_s >= pending.limit_at_s and not pending.shortfall_told and tell_shortfall(d, pending):
+            d.move(replace(pending, shortfall_told=True))
+        return
+    took_s = d.now_s - pending.started_s
+    d.end_move(holder.id)
+    d.touch(pending.devices, pending.answered_s)
+    d.event(
+        "release.verified",
+        holder.id,
+        form=pending.to,
+        source=pending.source,
+        took_s=took_s,
+        rung=pending.rung,
+    )
+    if not pending.rung:  # one that had to be helped says nothing of how long it takes
+        holder = replace(holder, forms=timed(holder, pending.to, enter_s=took_s))
+    ends.stepped_aside(d, holder, pending)
+
+
+def tell_shortfall(d: Draft, pending: Pending) -> bool:
+    """Say that it says it stepped aside and the memory is still there. Once for all rungs of a move."""
+    if not pending.frees or pending.step != "answered":
+        return False
+    holder = d.holders[pending.holder]
+    held = fit.released(pending, holder, d.view())
+    if held:
+        pid = holder.run.pid if holder.run else None
+        d.event("memory.not_released", holder.id, held=held, form=pending.to, pid=pid)
+    return bool(held)
+
+
+def timed(
+    holder: Holder, name: str, enter_s: float | None = None, leave_s: float | None = None
+) -> tuple[Form, ...]:
+    """Forms with a measured time in one of them."""
+    new = {"enter_s": enter_s} if enter_s is not None else {"leave_s": leave_s}
+    return tuple(replace(f, **new) if f.name == name else f for f in holder.forms)

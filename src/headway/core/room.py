@@ -1,0 +1,76 @@
+"""Whom a want pushes aside: the cheapest set of weaker holders whose stepping aside makes room for it."""
+
+from __future__ import annotations
+
+from headway.core import fit, rank
+from headway.core.fit import Devices, Leaving, Plan
+from headway.core.lifecycle import step_forms
+from headway.core.model import FormName, Holder, Job, Rank, Snapshot, Verdict, Want
+from headway.core.push import PUSH
+
+
+def place_of(want: Want, no: Verdict, plan: Plan, s: Snapshot) -> dict[str, FormName]:
+    """Over the count of jobs: the running one whose place it takes, the lowest in rank that loses nothing by it.
+
+    Returns:
+        (its id: where it goes), {} when there is none, when one is not enough, or when `no` is no matter of count.
+    """
+    if no.code != "slots" or not 0 < no.facts["limit"] == no.facts["active"]:
+        return {}
+    lane = want.holder.lane if isinstance(want.holder, Job) else None
+    unsettled = (holder for hid, holder in plan.standing.items() if hid not in plan.placed)
+    running = [h for h in unsettled if isinstance(h, Job) and h.lane == lane]
+    for victim in sorted(running, key=lambda job: (-job.key, job.id)):
+        form, _ = plan.form_of(victim)
+        if form == victim.top and not any(rule(want, victim, plan, s) for rule in PUSH):
+            return {victim.id: step_forms(victim, form)[0]}
+    return {}
+
+
+def room_on(
+    devices: Devices, want: Want, plan: Plan, s: Snapshot, must: Leaving = fit.NOBODY
+) -> tuple[Leaving, Verdict | None]:
+    """The cheapest set of weaker holders whose stepping aside makes the want fit on all of these devices.
+
+    Args:
+        must: who steps aside for it in any case.
+
+    Returns:
+        (who goes to which form, None) when it fits once they did; ({}, verdict) when it does not.
+    """
+    taken = [plan.reserved[d] for d in devices if plan.reserved.get(d, want.holder.id) != want.holder.id]
+    if taken:
+        return {}, Verdict(code="reserved", facts={"for": taken[0]})
+    if want.rank[0] >= Rank.JOB:
+        for device in devices:
+            if no := fit.unmeasured(s.devices[device], s):
+                return {}, no
+    leaving, refused = dict(must), []
+    short = plan.short_on(devices, want, leaving)
+    for victim, form in _ways_out(want, devices, plan):
+        if not short:
+            break
+        if not plan.helps(want, victim, leaving, form, tuple(short)):
+            continue
+        if no := next((no for rule in PUSH if (no := rule(want, victim, plan, s))), None):
+            refused.append(no)
+            continue
+        leaving[victim.id] = form
+        short = plan.short_on(devices, want, leaving)
+    if short:
+        timed = sorted(refused, key=lambda no: (no.until_s is None, no.until_s or 0.0))
+        return {}, (timed[0] if timed else next(iter(short.values())))
+    for innocent in [hid for hid in leaving if hid not in must]:  # push nobody whose staying still fits
+        rest = {hid: form for hid, form in leaving.items() if hid != innocent}
+        if not plan.short_on(devices, want, rest):
+            leaving = rest
+    return leaving, None
+
+
+def _ways_out(want: Want, devices: Devices, plan: Plan) -> list[tuple[Holder, FormName]]:
+    """Whom it may push and where to, cheapest first; deeper forms only after everybody's first."""
+    found = []
+    for victim in sorted(plan.weaker(want, devices), key=rank.cost_to_push):
+        forms = step_forms(victim, plan.form_of(victim)[0]) or (victim.bottom,)
+        found += [(depth, victim, form) for depth, form in enumerate(forms)]
+    return [(victim, form) for _, victim, form in sorted(found, key=lambda way: way[0])]
