@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 RUN := $(BIN)/python
 CHECKED := src tests $(wildcard demo bench)
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
-# How long the demo runs; empty: until Ctrl-C.
-SECONDS :=
+# How long the demo runs, in seconds; empty: until Ctrl-C.
+SECONDS := 60
 # More options for pytest: make test PYTEST="-k gate"
 PYTEST :=
 

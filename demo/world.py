@@ -26,8 +26,8 @@ MARK = "HEADWAY_DEMO"  # in the environment of everything that the demo starts, 
 
 DEVICE, TOTAL = "sim0", "24GiB"
 LIMITLESS = "1024GiB"  # the programs themselves refuse nothing: only Headway keeps the sum below the total
-START_LIMIT_S = 60.0
 END_LIMIT_S = 60.0
+LEAVE_LIMIT_S = 5.0
 POLL_S = 0.05
 LOG_LINES = 30
 
@@ -146,10 +146,10 @@ class World:
         return f"http://127.0.0.1:{self._ports['front']}"
 
     def saw(self, status: Mapping[str, Any]) -> None:
-        """Note the ports of model servers, to see at the end that nobody listens there any more."""
+        """Note the port of each model server, to see at the end that nobody listens there any more."""
         for row in status["services"]:
             if row["upstream"]:
-                self._ports[f"{row['name']} (run {row['run']})"] = int(row["upstream"].rpartition(":")[2])
+                self._ports[row["name"]] = int(row["upstream"].rpartition(":")[2])
 
     def down(self) -> int | None:
         """End `headway up` by SIGTERM; returns its exit status, None if it had to be killed."""
@@ -165,7 +165,13 @@ class World:
             return None
 
     def left(self) -> list[str]:
-        """Whatever of it is still there: processes, ports somebody listens on, locks somebody holds."""
+        """Whatever of it stays: processes, ports somebody listens on, locks somebody holds."""
+        until_s = time.monotonic() + LEAVE_LIMIT_S
+        while (found := self._left_now()) and time.monotonic() < until_s:
+            time.sleep(POLL_S)
+        return found
+
+    def _left_now(self) -> list[str]:
         api_port = self.home / "run" / "api-port"
         if api_port.exists():
             self._ports["api"] = int(api_port.read_text())

@@ -48,6 +48,7 @@ ERRORS = {
     "health is no path": (CHAT + 'health = "ready"\n', "config.toml:4 [service.chat] health: must be a path", ""),
     "upstream with a path": (CHAT + 'upstream = "http://127.0.0.1:{port}/v1"\n', "config.toml:4 [service.chat] upstream: must end", ""),
     "upstream by https": (CHAT + 'upstream = "https://127.0.0.1:{port}"\n', "config.toml:4 [service.chat] upstream: must be a plain URL", ""),
+    "neither start nor upstream": ('[service.chat]\ndriver = "process"\n', "config.toml:1 [service.chat] upstream: is missing", "start"),
     "upstream without the port of start": (CHAT + 'upstream = "http://127.0.0.1:80"\n', "config.toml:4 [service.chat] upstream: start has {port}", ""),
     "upstream with a port that start lacks": (CHAT.replace(', "{port}"', "") + 'upstream = "http://127.0.0.1:{port}"\n', "config.toml:4 [service.chat] upstream: upstream has {port}", ""),
     "no upstream and no port": (CHAT.replace(', "{port}"', ""), "config.toml:1 [service.chat] upstream: is missing", ""),

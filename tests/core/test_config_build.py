@@ -150,3 +150,8 @@ def test_the_reference_is_up_to_date() -> None:
     assert (DOCS / "reference" / "config.md").read_text() == reference(), (
         "run: python -m headway.config.reference > docs/reference/config.md"
     )
+
+
+def test_a_service_that_somebody_else_starts_has_no_command(tmp_path: Path) -> None:
+    made = built(tmp_path, '[service.chat]\ndriver = "llamacpp"\nupstream = "http://127.0.0.1:8080"\n')
+    assert made.services[0].argv == () and made.services[0].upstream == "http://127.0.0.1:8080"

@@ -6,15 +6,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from headway.client import Client, address
 from headway.errors import HeadwayError
-
-if TYPE_CHECKING:
-    from headway.config.paths import Paths
 
 FAILED, USAGE, AWAY, NOT_YOUR_TURN, NO_PERMISSION, BAD_CONFIG, TIMED_OUT = 1, 2, 69, 75, 77, 78, 124
 EXITS = {
@@ -39,14 +36,18 @@ class Session:
 
     home: Path | None = None
 
-    def paths(self) -> Paths:
-        """Raises: HeadwayError, when they cannot be used."""
+    def paths(self) -> Any:
+        """The places of config, state and sockets (config.paths.Paths).
+
+        Raises:
+            HeadwayError: they cannot be used.
+        """
         from headway.config.paths import Paths
 
         return Paths.find(self.home)
 
     def client(self) -> Client:
-        return Client(address(self.paths().run_dir))
+        return Client(address(Path(self.paths().run_dir)))
 
 
 pass_session = click.make_pass_decorator(Session, ensure=True)

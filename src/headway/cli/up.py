@@ -12,7 +12,7 @@ CONFIG = click.argument("config", required=False, type=click.Path(dir_okay=False
 
 
 def _file(session: Session, config: Path | None) -> Path:
-    return config.absolute() if config else session.paths().config_file
+    return config.absolute() if config else Path(session.paths().config_file)
 
 
 @click.command()

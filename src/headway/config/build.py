@@ -125,7 +125,7 @@ def _service(
         moves=_between(forms, moves),
         count=count_of(service),
         pinned_devices=service.devices,
-        argv=service.start,
+        argv=service.start or (),
         env=dict(service.env),
         cwd=service.cwd,
         stop_grace_s=service.stop_grace,

@@ -195,7 +195,7 @@ def count_of(holder: Holder) -> int:
 
 def _service(name: str, service: ServiceConfig) -> Iterator[Problem]:
     path = ("service", name)
-    asks = any("{port}" in word for word in service.start)
+    asks = any("{port}" in word for word in service.start or ())
     if service.upstream is None and not asks:
         yield Problem((*path, "upstream"), "is missing: say where it answers, or put {port} into start")
     elif service.upstream is not None and asks != ("{port}" in service.upstream):

@@ -169,8 +169,9 @@ class ServiceConfig(Holder):
 
     driver: Literal["process", "llamacpp"]
     """process starts and stops any server. llamacpp does the same and reads llama.cpp's own state too."""
-    start: Argv
-    """Command that starts the server, in the foreground. `{port}` becomes a free port."""
+    start: Argv | None = None
+    """Command that starts the server, in the foreground. `{port}` becomes a free port. Left out: somebody else
+    starts it; Headway then watches it, and cannot put it aside."""
     upstream: Upstream | None = None
     """Where it then answers. Left out: `http://127.0.0.1:{port}`."""
     models: Words | None = None

@@ -9,6 +9,7 @@ from headway.core.facts import MoveAnswered
 from headway.core.lifecycle import ENDS_AS
 from headway.core.model import Ended, Holder, HolderId, Job, Pending, Service
 
+PORT_TRIES = 3  # each with a port chosen anew
 START_TRIES = 3  # a job that fails to start this often in a row is held with its last lines
 
 
@@ -157,7 +158,8 @@ def _held_after_failures(d: Draft, hid: HolderId) -> None:
 def failed(d: Draft, holder: Holder, note: str, **facts: object) -> None:
     """Count a failure. The first is tried again at once, later ones after a growing pause."""
     failures = holder.failures + 1
-    retry_at_s = None if failures < 2 else d.now_s + backoff_s(d, failures - 1)
+    at_once = PORT_TRIES if note == "port_taken" else 2
+    retry_at_s = None if failures < at_once else d.now_s + backoff_s(d, failures - 1)
     gone = holder.form == holder.bottom and holder.id not in d.pending
     devices = () if gone else holder.devices
     d.put(
@@ -170,7 +172,7 @@ def failed(d: Draft, holder: Holder, note: str, **facts: object) -> None:
             devices=devices,
         )
     )
-    if isinstance(holder, Service) and failures == 2:
+    if isinstance(holder, Service) and failures == at_once:
         d.event("service.failed", holder.id, reason=note, **facts)
 
 

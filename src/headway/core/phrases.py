@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import string
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -334,20 +333,33 @@ def fill(phrase: Phrase, facts: Facts, s: Snapshot | None) -> str:
     return phrase.texts[-1]
 
 
-def _filled(text: str, facts: Facts, s: Snapshot | None) -> str | None:
-    said = {}
-    for _, key, _, _ in string.Formatter().parse(text):
-        if key is None:
-            continue
-        word = (
-            note(str(facts[key]), facts, s)
-            if key == "note" and facts.get(key)
-            else spoken(key, facts.get(key), s)
-        )
+class _Said(Mapping[str, str]):
+    """The facts in words; one that is not known is not there."""
+
+    def __init__(self, facts: Facts, s: Snapshot | None) -> None:
+        self._facts, self._s = facts, s
+
+    def __getitem__(self, key: str) -> str:
+        value = self._facts.get(key)
+        trouble = value and key in ("note", "reason")
+        word = note(str(value), self._facts, self._s) if trouble else spoken(key, value, self._s)
         if word is None:
-            return None
-        said[key] = word
-    return text.format(**said)
+            raise KeyError(key)
+        return word
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._facts)
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+
+def _filled(text: str, facts: Facts, s: Snapshot | None) -> str | None:
+    """None when a fact that the wording needs is not known."""
+    try:
+        return text.format_map(_Said(facts, s))
+    except KeyError:
+        return None
 
 
 def sentence(code: str, facts: Facts, s: Snapshot | None = None) -> str:

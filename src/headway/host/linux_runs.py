@@ -43,9 +43,9 @@ class LinuxRuns:
         self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         self._trees = RunTrees(self.boot_id, self._files)
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # shims we started, to be reaped
-        for half_made in self._directory.glob(".*.new"):
-            if not RunFiles(half_made).locked():
-                shutil.rmtree(half_made, ignore_errors=True)
+        for half in self._directory.glob(".*"):  # half made or half removed when somebody was killed
+            if not RunFiles(half).locked():
+                shutil.rmtree(half, ignore_errors=True)
         for run_id in self.known():
             self._trees.learn(run_id)
 
@@ -114,7 +114,7 @@ class LinuxRuns:
             return
         if not state.ended or self._trees.of(run_id):
             raise ValueError(f"run {run_id} still lives; stop it first")
-        shutil.rmtree(self.directory(run_id))
+        self._files(run_id).remove()
         self._trees.forget(run_id)
 
     # -------------------------------------------------------- waiting

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -101,6 +102,12 @@ class RunFiles:
     def mark_gone(self) -> None:
         """Write `gone` in place of a shim that was killed."""
         write_whole(self.directory / "gone", {"by": "stop"})
+
+    def remove(self) -> None:
+        """Take the run away in one step; what a kill leaves of it has a hidden name."""
+        hidden = self.directory.with_name(f".{self.directory.name}.{secrets.token_hex(8)}.old")
+        self.directory.rename(hidden)
+        shutil.rmtree(hidden)
 
     def tail(self, lines: int) -> list[str]:
         """The last lines of the log, without what is cut off at 64 KiB."""
