@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from demo import summary
-from demo.board import Counts, Screen
+from demo.board import Counts, Screen, holders
 from demo.jobs.train import saved_step
 from demo.memory_watch import MemoryWatch
 from demo.people import People
@@ -33,6 +33,7 @@ LOOK_S = 0.15
 POLL_S = 0.05
 AGAIN_S = 6.0  # after a render is done, the next one is queued
 PAGE = 1000
+TOLD = ("release.verified", "memory.not_released", "service.failed", "job.done", "job.failed")
 
 
 class Play:
@@ -41,12 +42,14 @@ class Play:
     def __init__(self, world: World, seconds: float | None) -> None:
         self.world, self.seconds = world, seconds
         self.began_s = time.monotonic()
+        self.until_s: float | None = None  # when the showing ends by itself
         self.ending = asyncio.Event()  # the time is over, or somebody pressed Ctrl-C
         self.over = asyncio.Event()  # everybody left the device
         self.screen, self.facts = Screen(), summary.Facts(total_bytes=parse_size(TOTAL))
         self.status: dict[str, Any] = {"services": [], "running": [], "queued": [], "devices": []}
         self.events: list[dict[str, Any]] = []
         self.people: People | None = None
+        self._names: dict[str, str] = {}
         self._render_done_s: float | None = None
 
     @property
@@ -82,6 +85,7 @@ class Play:
         front = self.world.front
         if front is None or self.ending.is_set():
             return
+        self.until_s = None if self.seconds is None else time.monotonic() + self.seconds
         self.people = People(front, "chat", self._job_ran_s)
         talking = asyncio.create_task(self.people.run(self.ending))
         with contextlib.suppress(TimeoutError):
@@ -110,18 +114,24 @@ class Play:
             if status is not None:
                 self.status = status
                 self.world.saw(status)
+                self._names |= {row["id"]: row["name"] for row in holders(status)}
                 for event in await self._new_events():
-                    if event["code"] in ("release.verified", "job.done", "memory.not_released"):
-                        self.screen.told(self.at_s, event["sentence"])
+                    if event["code"] in TOLD:
+                        self.screen.told(self.at_s, self._named(event))
                 self.screen.show(status, self._counts())
                 if not self.ending.is_set():
                     await self._queue_again()
             await asyncio.sleep(LOOK_S)
 
+    def _named(self, event: dict[str, Any]) -> str:
+        """What happened, with the holder's name in place of its id."""
+        words = event["sentence"].removeprefix(f"{event['holder']}: ")
+        return f"{self._names.get(event['holder'], event['holder'])}: {words}"
+
     def _counts(self) -> Counts:
         return Counts(
             at_s=self.at_s,
-            left_s=None if self.seconds is None else self.seconds - self.at_s,
+            left_s=None if self.until_s is None else self.until_s - time.monotonic(),
             answered=self.people.tally.answered if self.people else 0,
             waiting=sum(row["waiting"] for row in self.status["services"]),
             swaps=len(list(summary.swaps(self.events))),
@@ -234,7 +244,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m demo", description="A model server and two jobs share one device."
     )
-    parser.add_argument("--seconds", type=float, metavar="S", help="default: until Ctrl-C")
+    parser.add_argument(
+        "--seconds", type=float, metavar="S", help="from when Headway is ready; default: until Ctrl-C"
+    )
     parser.add_argument(
         "--home", type=Path, metavar="DIR", help="an empty directory, kept for a look afterwards"
     )

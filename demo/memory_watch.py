@@ -1,7 +1,6 @@
 """Looks at the simulated devices from outside, every 20 ms: the witness that memory was never given away twice."""
 
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,8 @@ EVERY_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Bytes held on one device from `at_s` (seconds since boot) on, by pid."""
+    """Bytes held on one device at one time, by pid."""
 
-    at_s: float
     device: str
     by_pid: Mapping[int, int]
 
@@ -54,13 +52,13 @@ class MemoryWatch:
     def _watch(self) -> None:
         last: dict[str, Mapping[int, int]] = {device: {} for device in self._devices}
         while not self._ending.wait(EVERY_S):
-            at_s, reports = time.clock_gettime(time.CLOCK_BOOTTIME), self._look()
+            reports = self._look()
             self.looks += 1
             for device in self._devices:
                 by_pid = {report.pid: report.bytes for report in reports if report.device == device}
                 if by_pid != last[device]:
                     last[device] = by_pid
-                    self.trace.append(Held(at_s, device, by_pid))
+                    self.trace.append(Held(device, by_pid))
 
     def _look(self) -> list[Report]:
         """What was held in one moment: two readings that agree. Files are read one after the other, so a single

@@ -24,7 +24,7 @@ class Swap:
 
 @dataclass(slots=True, kw_only=True)
 class Facts:
-    """Everything the summary is made from. `events` and `requests` are Headway's own, the rest was seen from outside."""
+    """What the summary is made from. `events` and `requests` are Headway's own, the rest was seen from outside."""
 
     seconds: float = 0.0
     total_bytes: int = 0

@@ -113,6 +113,7 @@ class World:
         self._up: subprocess.Popen[bytes] | None = None
         self._ports: dict[str, int] = {}
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.reports.mkdir(exist_ok=True)  # a device is read from the start, in use or not
         (home / "config.toml").write_text(tomlkit.dumps(config(home, model)))
 
     def up(self) -> None:

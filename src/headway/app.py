@@ -8,7 +8,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from headway.daemon.observe import Watcher
 from headway.daemon.record import Recorder
 from headway.daemon.table import rows
 from headway.daemon.tail import Tail
+from headway.daemon.tasks import Tasks
 from headway.drivers.jobs_told import JobTeller
 from headway.drivers.registry import DRIVERS
 from headway.errors import AlreadyRunning
@@ -134,7 +135,7 @@ class Daemon:
         self.meter = _meter(built.devices, paths)
         self.locks = GateLocks(paths.gates_dir)
         self.alert = CommandAlert(built.alert_command)
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks = Tasks(_unexpected, vital=("loop", "observe", "tick"), lost=_leave)
 
     async def run(self) -> None:
         """Adopt what is there, then turn until told to stop."""
@@ -180,7 +181,7 @@ class Daemon:
             clock=self.clock,
             tell=self._tell,
             snapshot=lambda: self.hub.snapshot,
-            spawn=self._spawn,
+            spawn=self.tasks.spawn,
             read_now=self.meter.read_now,
             told=JobTeller(self.runs).ask,
         )
@@ -192,7 +193,7 @@ class Daemon:
             tell=self._tell,
             snapshot=lambda: self.hub.snapshot,
             watch=self.watcher.watch,
-            trouble=lambda what, error: log.error("unexpected", what=what, error=repr(error), exc_info=error),
+            trouble=_unexpected,
         )
         self.act = act
         self.loop = Loop(adopted.snapshot, self.clock, self.hub, act, self.recorder, self._gates)
@@ -203,14 +204,14 @@ class Daemon:
         await self.link_server.start(self.sockets.link)
         await self.meter.start(self._reading)
         for run_id in adopted.orphans:
-            self._spawn(f"orphan {run_id}", self.runs.stop(run_id, 0.0))
+            self.tasks.spawn(f"orphan {run_id}", self.runs.stop(run_id, 0.0))
         for holder, run_id in adopted.watch:
             self.watcher.watch(holder, run_id)
         for move, pending in adopted.redo:
             self.act.move(move, pending, again=True)
-        self._spawn("loop", self.loop.run())
-        self._spawn("observe", self._observe())
-        self._spawn("tick", self._tick())
+        self.tasks.spawn("loop", self.loop.run())
+        self.tasks.spawn("observe", self._observe())
+        self.tasks.spawn("tick", self._tick())
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)
         await self.api.start(self.sockets.api, self.sockets.unix)
         port = self.sockets.api.getsockname()[1]
@@ -235,9 +236,7 @@ class Daemon:
     async def _stop(self) -> None:
         """Leave: what runs goes on, and the next daemon finds it."""
         await self.api.stop()
-        for task in list(self.tasks):
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.tasks.stop()
         await self.act.stop()
         await self.link_server.stop()
         await self.meter.stop()
@@ -245,21 +244,6 @@ class Daemon:
         await self.store.close()
 
     # ---------------------------------------------------------------- small wires
-
-    def _spawn(self, name: str, work: Coroutine[Any, Any, Any] | Any) -> None:
-        task = asyncio.get_running_loop().create_task(work, name=name)
-        self.tasks.add(task)
-        task.add_done_callback(self._task_done)
-
-    def _task_done(self, task: asyncio.Task[Any]) -> None:
-        self.tasks.discard(task)
-        if task.cancelled() or (error := task.exception()) is None:
-            return
-        log.error("task failed", task=task.get_name(), error=repr(error), exc_info=error)
-        if task.get_name() in ("loop", "observe", "tick"):
-            os.kill(
-                os.getpid(), signal.SIGTERM
-            )  # a daemon without its loop is worse than none: the next one adopts
 
     def _tell(self, fact: Fact) -> None:
         self.loop.tell(fact)
@@ -291,7 +275,7 @@ class Daemon:
         log.info(event.code, holder=event.holder, **{k: v for k, v in event.facts.items() if k != "holder"})
         if event.code in CommandAlert.CODES:
             sentence = phrases.told(event.code, event.holder, event.facts)
-            self._spawn("alert", self.alert.send(event, sentence))
+            self.tasks.spawn("alert", self.alert.send(event, sentence))
 
     async def _observe(self) -> None:
         while True:
@@ -337,6 +321,15 @@ def _meter(devices: Sequence[DeviceSettings], paths: Paths) -> Meter:
 def _closing(service: Service) -> bool:
     """Is it awake behind a closed gate, so that a move of it may wait for a gate's answer?"""
     return service.form == service.top and service.gate.wish == "closed"
+
+
+def _unexpected(what: str, error: BaseException) -> None:
+    log.error("unexpected", what=what, error=repr(error), exc_info=error)
+
+
+def _leave() -> None:
+    """A daemon without its loop is worse than none: the next one adopts what runs."""
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _open_services(path: Path) -> dict[str, str | None]:

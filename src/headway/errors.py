@@ -1,4 +1,4 @@
-"""Every error raised on purpose: a stable code, an HTTP status, its facts, and a message that ends with the next step."""
+"""Every error raised on purpose: a stable code, an HTTP status, facts, and a message that ends with the next step."""
 
 from __future__ import annotations
 

@@ -54,7 +54,9 @@ class Part:
 
 def supervise(paths: Paths, config_path: Path | None) -> int:
     """Keep both parts until SIGTERM or SIGINT; then end them, the daemon first. Returns the exit status."""
-    base = [sys.executable, "-m", "headway.cli.main", "--home", str(paths.state_dir)]
+    base = [sys.executable, "-m", "headway.cli.main"]
+    if paths.home is not None:
+        base += ["--home", str(paths.home)]
     config = [str(config_path.absolute())] if config_path else []
     parts = [
         Part("gate", [*base, "gate", *config], paths.run_dir / "gate-parent.lock"),

@@ -197,7 +197,7 @@ SMUGGLED = {
 def test_what_two_servers_could_read_differently_is_refused(play: Play, data: bytes) -> None:
     client, pipe = play.ask(data + get("/smuggled"), "chat")
     play.spin()
-    assert pipe.out[:12] in (b"HTTP/1.1 400", b"HTTP/1.1 501")
+    assert pipe.out.startswith((b"HTTP/1.1 400", b"HTTP/1.1 501"))
     assert b"Connection: close" in pipe.out
     assert pipe.ended
     for server in play.servers:

@@ -13,7 +13,7 @@ from tests.core.world import Habit, World
 
 pytestmark = pytest.mark.core
 
-SEEDS = 300
+SEEDS = 200
 GROUP = 20
 VERBS = ("hold", "release", "pause", "resume", "stop", "kill", "cancel", "wind_down")
 
@@ -29,7 +29,7 @@ def random_world(rnd: random.Random) -> World:
     for number in range(rnd.choice((0, 1, 1, 2, 3))):
         add_service(world, rnd, f"s{number}", min(sizes), len(sizes))
     for number in range(rnd.randrange(7)):
-        add_job(world, rnd, f"j{number}", max(sizes), len(sizes))
+        add_job(world, rnd, f"j{number}", sizes)
     return world
 
 
@@ -64,12 +64,14 @@ def add_service(world: World, rnd: random.Random, name: str, smallest: int, devi
     world.service(spec, habit)
 
 
-def add_job(world: World, rnd: random.Random, name: str, largest: int, devices: int) -> str:
+def add_job(world: World, rnd: random.Random, name: str, sizes: list[int]) -> str:
+    unknown = rnd.random() < 0.1  # goes to any device, so it is no larger than the smallest
+    largest = min(sizes) if unknown else max(sizes)
     top = rnd.choice((0.1, 0.2, 0.5, 0.8, 0.95)) * largest
     parks = rnd.random() < 0.5
     spec = job_spec(
         name,
-        None if rnd.random() < 0.1 else top,
+        None if unknown else top,
         0.02 * largest if parks else None,
         placement=rnd.choice(("gap", "gap", "share")),
         priority=rnd.choice((20, 50, 80)),
@@ -94,16 +96,16 @@ def add_job(world: World, rnd: random.Random, name: str, largest: int, devices: 
 
 
 def trouble(world: World, rnd: random.Random) -> None:
-    """Two minutes of requests, deaths and verbs at random moments."""
+    """A minute of requests, deaths and verbs at random moments."""
     services = list(world.s.services)
     for _ in range(rnd.randrange(25) if services else 0):
         cls = rnd.choice(("attended", "attended", "attended", "background"))
-        world.ask(rnd.choice(services), rnd.uniform(0, 120), rnd.choice((0.05, 1.0, 8.0)), cls)
+        world.ask(rnd.choice(services), rnd.uniform(0, 60), rnd.choice((0.05, 1.0, 8.0)), cls)
     for _ in range(rnd.randrange(4)):
-        world.later(rnd.uniform(0, 120), lambda: somebody_dies(world, rnd))
+        world.later(rnd.uniform(0, 60), lambda: somebody_dies(world, rnd))
     for _ in range(rnd.randrange(8)):
-        world.later(rnd.uniform(0, 120), lambda: somebody_asks(world, rnd))
-    world.run(125)
+        world.later(rnd.uniform(0, 60), lambda: somebody_asks(world, rnd))
+    world.run(61)
 
 
 def somebody_dies(world: World, rnd: random.Random) -> None:
@@ -124,10 +126,17 @@ def calm(world: World) -> bool:
             world.command(SetWish(target=hid, verb="release"))
 
     def over() -> bool:
-        jobs = all(h.ended for h in world.s.holders.values() if isinstance(h, Job) and h.wish != "hold")
-        return jobs and all(r.how in ("answered", "broken") for r in world.requests)
+        jobs = [h for h in world.s.holders.values() if isinstance(h, Job) and h.wish != "hold" and not h.ended]
+        stuck = [job for job in jobs if not waits_for_a_model_to_leave(world, job)]
+        return not stuck and all(r.how in ("answered", "broken") for r in world.requests)
 
     return world.run(1500, over)
+
+
+def waits_for_a_model_to_leave(world: World, job: Job) -> bool:
+    """One that shares never pushes a model: beside one that it does not fit it waits for ever."""
+    no = world.verdicts.get(job.id)
+    return job.spec.placement == "share" and no is not None and no.code == "beside_only"
 
 
 def story(world: World) -> str:

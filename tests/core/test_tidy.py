@@ -36,6 +36,7 @@ OWNERS = {
     "gate/": "throttle, hold limits, heartbeats, the child's lifecycle",
     "daemon/act.py": "one task per action",
     "daemon/loop.py": "the turn",
+    "daemon/tasks.py": "everything else that the daemon does beside its turns",
 }
 
 

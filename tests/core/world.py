@@ -37,7 +37,7 @@ from headway.core.model import (
 from tests.core.make import T0_S, dev, reading
 
 LINK_S = 0.002
-METER_S = 0.02
+METER_S = 0.03
 TURNS_AT_ONCE = 60  # more than that without time going on is a loop that feeds itself
 
 
@@ -376,7 +376,7 @@ class World:
             self.later(habit.start_s, lambda: self._answer(move, task, 0.0, "exited"))
             self.later(habit.start_s, lambda: self._dies(hid, program, 1))
             return
-        self.later(habit.alloc_s, lambda: self._hold(program, habit.bytes_))
+        self.later(habit.alloc_s, lambda: self._takes(hid, program))
         self.later(habit.start_s, lambda: self._arrived(move, task, program))
         if isinstance(self.s.holders[hid], Job):
             self._works(hid, program)
@@ -430,6 +430,12 @@ class World:
         for device, total in self.totals.items():
             if (used := self.used(device)) > total:
                 self.wrong.append(f"{self.now_s}: {device} holds {used} of {total}, {program.run_id} was last")
+
+    def _takes(self, hid: str, program: Program) -> None:
+        """What a program takes late after its start, unless it was told to step aside before."""
+        top = self.s.holders[hid].top
+        if program.form in ("loading", top):
+            self._hold(program, self.habits[hid].bytes_)
 
     def _works(self, hid: str, program: Program) -> None:
         program.running_since_s = self.now_s

@@ -65,7 +65,6 @@ def test_500_kills(tmp_path: Path) -> None:
             assert end == number % 100 and number in executed
 
     met = Counter(end if isinstance(end, str) else "code" for end in ends.values())
-    print(met)
     assert met["code"] > KILLS / 10 and met["never"] > 0 and met["lost"] > 0, met
     wait_for(lambda: not left_of(tmp_path), 10.0, "the end of every shim")
     assert not list((tmp_path / "runs").iterdir())

@@ -1,6 +1,7 @@
 """A gate without sockets: memory transports, a scripted server, a clock that can jump."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -97,6 +98,7 @@ class Play:
         self.service = wire.Service(
             "chat", 1, gate, state, **{"upstream": "http://127.0.0.1:9000", "names": ("gpt",), **more}
         )
+        self.hub.start()
         self.hub.link.connect(self.hub.now())
         self.tell(wire.Table(wire.PROTO, "d", {"chat": self.service}, **table))
 
@@ -146,6 +148,17 @@ class Play:
     def idle(self) -> bool:
         """Whether nothing is counted any more."""
         return not self.line.forwarded and not len(self.line.order) and not self.line.active
+
+
+def said(play: Play, kind: type[Any]) -> list[Any]:
+    """What the gate said on the link, of one kind."""
+    return [message for message in play.link if isinstance(message, kind)]
+
+
+def document(out: bytes | bytearray) -> dict[str, Any]:
+    """The JSON body of an answer."""
+    row: dict[str, Any] = json.loads(bytes(out).partition(b"\r\n\r\n")[2])
+    return row
 
 
 def post(body: bytes, path: str = "/v1/chat/completions", *fields: str, length: bool = True) -> bytes:

@@ -14,16 +14,16 @@ from tests.waiting import POLL_S, wait_until
 LIMIT_S = 20.0
 PYTHON = (sys.executable, "-I", "-S", "-c")
 
-# name: (shell script, processes it becomes)
-TREES: dict[str, tuple[str, int]] = {
-    "one process": ("exec sleep 600", 1),
-    "children": ("sleep 600 & sleep 600 & wait", 3),
-    "grandchildren": ("sh -c 'sh -c \"sleep 600 & wait\" & wait' & wait", 4),
-    "a double fork in a session of its own": ("(setsid sleep 600 &) ; exec sleep 600", 2),
-    "a child that ignores TERM": ("sh -c 'trap \"\" TERM; sleep 600 & wait; sleep 600' & wait", 3),
-    "a leader that ignores TERM": ("trap '' TERM; sleep 600; sleep 600; sleep 600", 2),
-    "a stopped child": ("sh -c 'kill -STOP $$; sleep 600' & sleep 600 & wait", 3),
-    "a leader that left": ("sleep 600 & exit 3", 1),
+# name: (shell script, shells and sleeps it becomes)
+TREES: dict[str, tuple[str, int, int]] = {
+    "one process": ("exec sleep 600", 0, 1),
+    "children": ("sleep 600 & sleep 600 & wait", 1, 2),
+    "grandchildren": ("sh -c 'sh -c \"sleep 600 & wait\" & wait' & wait", 3, 1),
+    "a double fork in a session of its own": ("(setsid sleep 600 &) ; exec sleep 600", 0, 2),
+    "a child that ignores TERM": ("sh -c 'trap \"\" TERM; sleep 600 & wait; sleep 600' & wait", 2, 1),
+    "a leader that ignores TERM": ("trap '' TERM; sleep 600; sleep 600; sleep 600", 1, 1),
+    "a stopped child": ("sh -c 'kill -STOP $$; sleep 600' & sleep 600 & wait", 2, 1),
+    "a leader that left": ("sleep 600 & exit 3", 0, 1),
 }
 
 
@@ -56,11 +56,26 @@ async def until_so(ask: Callable[[], Awaitable[bool]], what: str) -> None:
 
 async def launch_tree(runs: Runs, run_id: str, name: str) -> frozenset[int]:
     """Start one of TREES and wait until all its processes are there; returns their pids."""
-    script, count = TREES[name]
+    script, *wanted = TREES[name]
     await launch(runs, run_id, "sh", "-c", script)
-    return await wait_until(
-        lambda: pids if len(pids := runs.pids(run_id)) == count else None, LIMIT_S, f"tree of {name}"
-    )
+
+    def complete() -> frozenset[int]:
+        pids = runs.pids(run_id)
+        names = [comm(pid) for pid in pids]
+        return pids if [names.count("sh"), names.count("sleep")] == wanted else frozenset()
+
+    pids = await wait_until(complete, LIMIT_S, f"tree of {name}")
+    if "left" in name:
+        await until(runs, run_id, lambda state: state.exit is not None)
+    return pids
+
+
+def comm(pid: int) -> str:
+    """The program's short name; empty when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def shim_of(pid: int) -> int:
@@ -86,8 +101,3 @@ async def end_all(runs: Runs) -> None:
     """End every run, so that none outlives its test."""
     for run_id in runs.known():
         await runs.stop(run_id, 0.0)
-
-
-def mark(path: Path) -> str:
-    """A shell command that leaves a file."""
-    return f"echo ran >> {path}"

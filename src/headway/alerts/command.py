@@ -50,7 +50,7 @@ class CommandAlert:
                 env={**os.environ, **env},
                 start_new_session=True,
             )
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a word with a NUL in it
             return
         try:
             async with asyncio.timeout(LIMIT_S):

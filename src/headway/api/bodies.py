@@ -30,7 +30,7 @@ class AddBody(Body):
         None, description="memory on each GPU: bytes, or a size such as 14GiB; 0 for none"
     )
     gpus: int | None = Field(None, ge=0, le=64)
-    placement: Literal["gap", "share", "yield", "window"] | None = None
+    placement: Literal["gap", "share"] | None = None
     priority: int | None = Field(None, ge=0, le=100)
     after: list[str] = Field(default_factory=list, max_length=1000)
     hold: bool = False

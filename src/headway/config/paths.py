@@ -31,6 +31,7 @@ class Paths:
     config_file: Path
     state_dir: Path  # database, runs, request log, logs: survives a restart of the machine
     run_dir: Path  # sockets, routes.json, gates, journal: mode 0700
+    home: Path | None = None  # what --home said, for processes that are to look in the same places
 
     @classmethod
     def find(cls, home: Path | None = None, environ: Mapping[str, str] = os.environ) -> Paths:
@@ -44,7 +45,7 @@ class Paths:
         named = environ.get("HEADWAY_CONFIG")
         if home is not None:
             home = home.expanduser().absolute()
-            found = cls(config_file=home / "config.toml", state_dir=home, run_dir=home / "run")
+            found = cls(config_file=home / "config.toml", state_dir=home, run_dir=home / "run", home=home)
         else:
             state_dir = _state_dir(environ)
             found = cls(

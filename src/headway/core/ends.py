@@ -21,8 +21,7 @@ def run_ended(d: Draft, holder: Holder) -> None:
     by_itself = isinstance(holder, Job) and pending is not None and _ended_before(holder, pending)
     if pending is not None and pending.frees and not by_itself:
         # the process is gone; the meter still has to say so of its memory
-        answered_s = d.now_s if pending.step == "asked" else pending.answered_s
-        d.move(replace(pending, to=holder.bottom, step="answered", answered_s=answered_s))
+        d.move(replace(pending, to=holder.bottom, step="answered", answered_s=d.now_s))
         d.put(replace(holder, seen_bytes={}))
         return
     d.end_move(holder.id)

@@ -248,14 +248,17 @@ def _fits_now(holder: Holder, form: FormName, device: Device, s: Snapshot) -> Ve
     taken, alone, biggest = device.foreign_bytes, True, (0, "")
     for hid in s.present:
         other = s.holders[hid]
-        if hid == holder.id or device.id not in other.devices:
+        if hid == holder.id or (device.id not in other.devices and not other.seen_bytes.get(device.id)):
             continue
         moving = s.pending.get(hid)
         bytes_, at_top = _present_bytes(other, device, moving)
         taken += bytes_
         alone = alone and not at_top
         biggest = max(biggest, (bytes_, hid))
-        if at_top and (wanted is None or need(other, other.top) is None):
+        lingers = (
+            bytes_ > (need(other, other.form) or 0) + TOLERANCE_BYTES
+        )  # ended, and its memory is still there
+        if (wanted is None and (at_top or lingers)) or (at_top and need(other, other.top) is None):
             return Verdict(code="needs_alone", facts={"holder": hid, "unknown": holder.id})
         leaving = moving is not None and moving.frees
         if at_top and not leaving and (no := excludes(holder, other, other.top)):

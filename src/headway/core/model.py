@@ -9,29 +9,77 @@ from typing import Any, Literal
 
 from headway.core.spec import (
     BOTTOM as BOTTOM,
-    Class as Class,
-    Confidence as Confidence,
-    DeviceId as DeviceId,
-    Ended as Ended,
-    Form as Form,
-    FormName as FormName,
+)
+from headway.core.spec import (
     GIB as GIB,
-    GateWish as GateWish,
-    HolderId as HolderId,
-    JobSpec as JobSpec,
+)
+from headway.core.spec import (
     KIB as KIB,
-    Kind as Kind,
+)
+from headway.core.spec import (
     LADDERS as LADDERS,
+)
+from headway.core.spec import (
     MIB as MIB,
-    Mode as Mode,
-    MoveRule as MoveRule,
-    Placement as Placement,
-    Policy as Policy,
-    ServiceSpec as ServiceSpec,
-    Spec as Spec,
-    Step as Step,
+)
+from headway.core.spec import (
     TOLERANCE_BYTES as TOLERANCE_BYTES,
+)
+from headway.core.spec import (
     TOP as TOP,
+)
+from headway.core.spec import (
+    Class as Class,
+)
+from headway.core.spec import (
+    Confidence as Confidence,
+)
+from headway.core.spec import (
+    DeviceId as DeviceId,
+)
+from headway.core.spec import (
+    Ended as Ended,
+)
+from headway.core.spec import (
+    Form as Form,
+)
+from headway.core.spec import (
+    FormName as FormName,
+)
+from headway.core.spec import (
+    GateWish as GateWish,
+)
+from headway.core.spec import (
+    HolderId as HolderId,
+)
+from headway.core.spec import (
+    JobSpec as JobSpec,
+)
+from headway.core.spec import (
+    Kind as Kind,
+)
+from headway.core.spec import (
+    Mode as Mode,
+)
+from headway.core.spec import (
+    MoveRule as MoveRule,
+)
+from headway.core.spec import (
+    Placement as Placement,
+)
+from headway.core.spec import (
+    Policy as Policy,
+)
+from headway.core.spec import (
+    ServiceSpec as ServiceSpec,
+)
+from headway.core.spec import (
+    Spec as Spec,
+)
+from headway.core.spec import (
+    Step as Step,
+)
+from headway.core.spec import (
     Wish as Wish,
 )
 

@@ -88,6 +88,8 @@ def verify(d: Draft, pending: Pending) -> None:
     if not pending.frees or pending.step != "answered":
         return
     holder = d.holders[pending.holder]
+    if pending.to == holder.bottom and holder.run is not None and holder.run.alive:
+        return  # it says that it ended, and something of it lives: it may not have taken its memory yet
     over = fit.released(pending, holder, d.view())
     if over is None:
         return

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from headway.core import fit
 from headway.core.facts import Fact, MoveAnswered
-from headway.core.model import Holder, Measure, Move, Pending, Signal, Snapshot
+from headway.core.model import Holder, Measure, Move, Pending, Service, Signal, Snapshot, Verdict
 from headway.errors import DriverFailed, HeadwayError
 from headway.ports import Clock, Driver, Meter, Runs, Task
 
 LATE_S = 3.0  # a driver keeps its own limit; this is for one that does not
 MEASURE_EVERY_S = 0.05
+TAKEN = {"holder": "of", "form": "wanted", "reason": "why", "code": "error", "note": "said", "d": "d_"}
 REMEASURE_S = 1.0  # how long to wait for a reading made right before a taking move
 
 
@@ -41,6 +43,7 @@ class Act:
         self._drivers, self._runs, self._meter, self._clock = drivers, runs, meter, clock
         self._tell, self._snapshot, self._watch, self._trouble = tell, snapshot, watch, trouble
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._hooks: dict[str, str] = {}  # holder -> id of the hook its present move may have begun
         self._measured_s = float("-inf")
 
     def move(self, move: Move, pending: Pending, again: bool = False) -> None:
@@ -50,10 +53,8 @@ class Act:
             again: it was begun by an earlier daemon; its memory is taken already.
         """
         before = self._tasks.pop(move.holder, None)
-        if before is not None:
-            before.cancel()
         task = asyncio.get_running_loop().create_task(
-            self._move(move, pending, again), name=f"move {move.holder}"
+            self._move(move, pending, again, before), name=f"move {move.holder}"
         )
         self._tasks[move.holder] = task
         task.add_done_callback(lambda done: self._ended(move.holder, done))
@@ -76,13 +77,35 @@ class Act:
             self._measured_s = now_s
             self._meter.read_now()
 
-    async def _move(self, move: Move, pending: Pending, again: bool) -> None:
+    async def _move(
+        self, move: Move, pending: Pending, again: bool, before: asyncio.Task[None] | None
+    ) -> None:
         holder = self._snapshot().holders[move.holder]
-        answer = None if again else await self._refused(holder, move)
-        if answer is None:
-            answer = await self._answer(holder, move, pending)
+        try:
+            if before is not None:
+                await self._give_up(holder.id, before)
+            answer = None if again else await self._refused(holder, move)
+            if answer is None:
+                answer = await self._answer(holder, move, pending)
+        except Exception as error:  # a driver's mistake must not keep its holder waiting for the limit
+            self._trouble(f"move of {holder.id}", error)
+            answer = MoveAnswered(
+                holder=holder.id,
+                to=move.form,
+                run_id=move.run_id,
+                error="driver_failed",
+                facts={"message": repr(error)},
+            )
         self._tell(answer)
         self._meter.read_now()
+
+    async def _give_up(self, holder: str, before: asyncio.Task[None]) -> None:
+        """End the attempt that this one takes the place of, and the hook it may have begun."""
+        before.cancel()
+        await asyncio.wait([before], timeout=LATE_S)
+        if (hook := self._hooks.pop(holder, None)) is not None:
+            async with asyncio.timeout(LATE_S):
+                await self._runs.stop(hook, 0.0)
 
     async def _refused(self, holder: Holder, move: Move) -> MoveAnswered | None:
         """Memory measured again, right before it is taken."""
@@ -95,32 +118,36 @@ class Act:
         self._meter.read_now()
         while any((self._snapshot().devices[d].read_at_s or 0.0) < asked_s for d in move.devices):
             if self._clock.now_s() - asked_s > REMEASURE_S:
-                return None  # decide had a reading it may use; a silent meter is seen by its age
+                if isinstance(holder, Service):
+                    return None  # the way back of a model is never blocked by a meter
+                return _not_begun(holder, move, Verdict(code="reading_too_old"))
             await asyncio.sleep(0.002)
         s = self._snapshot()
-        no = fit.measured(holder, move.form, move.devices, s)
-        if no is None:
-            return None
-        facts = {**no.facts}
-        return MoveAnswered(
-            holder=holder.id, to=move.form, run_id=move.run_id, error=no.code, facts=facts, refused=True
-        )
+        no = fit.measured(s.holders[holder.id], move.form, move.devices, s)
+        return _not_begun(holder, move, no) if no else None
 
     async def _answer(self, holder: Holder, move: Move, pending: Pending) -> MoveAnswered:
         task = self._task(holder, move, pending)
-        if move.run_id is not None:
-            self._watch(holder.id, move.run_id)
+        self._hooks[holder.id] = task.hook_id
         made: dict[str, Any] = {"holder": holder.id, "to": move.form, "run_id": move.run_id}
         try:
+            self._watched(move)
             async with asyncio.timeout(move.limit_s + LATE_S):
                 moved = await self._drivers[holder.spec.driver].move(task)
         except TimeoutError:
             return MoveAnswered(**made, error="limit_passed", facts={"limit_s": move.limit_s})
         except DriverFailed as error:
-            return MoveAnswered(**made, error=error.code, facts={**error.facts, "message": str(error)})
+            facts = {**error.facts, "message": str(error)}
+            return MoveAnswered(**made, error=error.code, facts=plain(facts))
         except (HeadwayError, OSError) as error:
             return MoveAnswered(**made, error="driver_failed", facts={"message": str(error)})
-        return MoveAnswered(**made, upstream=moved.upstream, facts=moved.facts)
+        finally:
+            self._watched(move)  # a run that came later than anybody waits for one
+        return MoveAnswered(**made, upstream=moved.upstream, facts=plain(moved.facts))
+
+    def _watched(self, move: Move) -> None:
+        if move.run_id is not None:
+            self._watch(move.holder, move.run_id)
 
     def _task(self, holder: Holder, move: Move, pending: Pending) -> Task:
         run_id = move.run_id or (holder.run.id if holder.run else f"{holder.id}.0")
@@ -142,6 +169,19 @@ class Act:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _not_begun(holder: Holder, move: Move, no: Verdict) -> MoveAnswered:
+    return MoveAnswered(
+        holder=holder.id, to=move.form, run_id=move.run_id, error=no.code, facts=plain(no.facts), refused=True
+    )
+
+
+def plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts from outside as values that can be saved, under names that an event has not taken for its own."""
+    named = {TAKEN.get(name, name): value for name, value in facts.items()}
+    found: dict[str, Any] = json.loads(json.dumps(named, default=str, skipkeys=True), parse_constant=str)
+    return found
 
 
 def hook_id(run_id: str, pending: Pending) -> str:

@@ -12,6 +12,7 @@ from headway.daemon.links import Links, Peer
 from headway.ports import Clock
 
 READ_BYTES = 1 << 16
+UNREAD_MAX_BYTES = 8 << 20  # a gate that reads nothing is cut; it gets the whole table when it connects again
 
 
 class LinkServer:
@@ -28,7 +29,7 @@ class LinkServer:
         if self._peer_uid(writer.get_extra_info("socket")) not in (self._uid, 0):
             writer.close()
             return
-        peer = Peer(send=lambda line: None if writer.is_closing() else writer.write(line))
+        peer = Peer(send=lambda line: _send(writer, line))
         try:
             while data := await reader.read(READ_BYTES):
                 self._links.feed(peer, data, self._clock.now_s())
@@ -41,3 +42,11 @@ class LinkServer:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
+
+
+def _send(writer: asyncio.StreamWriter, line: bytes) -> None:
+    if writer.is_closing():
+        return
+    writer.write(line)
+    if writer.transport.get_write_buffer_size() > UNREAD_MAX_BYTES:
+        writer.transport.abort()

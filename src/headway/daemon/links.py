@@ -60,6 +60,7 @@ class Links:
         self.peers: dict[str, Peer] = {}  # by gate id: the newest connection of each
         self._since_s: dict[str, float] = {}  # when each gate that does not answer was first missed
         self._last: dict[str, GateState] = {}
+        self._written = True  # the file says what the table says
 
     # ---------------------------------------------------------------- out
 
@@ -71,15 +72,32 @@ class Links:
         if not changed and not whole:
             return
         self.table = replace(before, services=dict(rows), mode=mode, salt=salt)
-        self._write_routes(wire.encode(self.table))
+        self._write()
         message = self.table if whole else replace(self.table, services=changed, whole=False)
         self._send_all(wire.encode(message))
         for name, row in sorted(changed.items()):
             was = before.services.get(name)
             if was is None or (was.gate, was.rev) != (row.gate, row.rev):
                 self._order(name, row.gate, row.rev)
+        for name in before.services.keys() - rows.keys():
+            self._forget(name)
         for name in changed:
             self._merge(name, now_s)
+
+    def _write(self) -> None:
+        """A new gate reads this file. While it cannot be written no close is complete: it may still say open."""
+        try:
+            self._write_routes(wire.encode(self.table))
+            self._written = True
+        except OSError:
+            self._written = False
+
+    def _forget(self, name: str) -> None:
+        """A service of that name that comes later is another one."""
+        self._last.pop(name, None)
+        for peer in self.peers.values():
+            peer.closed.pop(name, None)
+            peer.demand.pop(name, None)
 
     def _order(self, name: str, wish: GateWish, rev: int) -> None:
         order = wire.Open(name, rev) if wish == "open" else wire.Close(name, rev)
@@ -154,7 +172,7 @@ class Links:
     def _state(self, name: str, row: wire.Service, now_s: float) -> GateState:
         roster = self._roster()
         gates: list[Peer | None] = [self.peers.get(gate_id) for gate_id in sorted(roster | set(self.peers))]
-        closed, pinning, spoken = row.gate == "closed", 0, bool(gates)
+        closed, pinning, spoken = row.gate == "closed" and self._written, 0, bool(gates)
         active, last_end_s = 0, None
         waiting: dict[str, Waiting] = {}
         for gate in gates:
@@ -200,11 +218,13 @@ class Links:
         mute = {gate for gate in roster if (one := self.peers.get(gate)) is None or one.silent}
         waits = self._close_waits_for(awaited)
         self._since_s = {gate: self._since_s.get(gate, now_s) for gate in mute & waits}
+        if not self._written:
+            self._write()
         self.merge_all(now_s)
         return sorted(gate for gate, since_s in self._since_s.items() if now_s - since_s >= FENCE_AFTER_S)
 
     def _close_waits_for(self, awaited: Collection[str]) -> set[str]:
-        """Gates that have not answered a close at its revision."""
+        """Gates that have not answered a close at its revision, or still had requests when they did."""
         found: set[str] = set()
         for name, row in self.table.services.items():
             if row.gate == "closed" and name in awaited:
@@ -213,7 +233,7 @@ class Links:
 
     def _answered(self, gate: str, name: str, rev: int) -> bool:
         peer = self.peers.get(gate)
-        return peer is not None and peer.closed.get(name, (-1, 0))[0] == rev
+        return peer is not None and peer.closed.get(name) == (rev, 0)
 
 
 def _joined(before: Waiting | None, held: wire.Waiting, told_s: float) -> Waiting:

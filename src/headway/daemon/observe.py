@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
 
 from headway.core.facts import DeviceRead, Fact, JobTold, MeterSilent, Observed, RunSeen
 from headway.core.model import Job, Service, Snapshot
+from headway.errors import HeadwayError
 from headway.ports import Clock, Driver, Reading, Runs, RunState
 
 POLL_S = 1.0
@@ -40,7 +42,7 @@ class Watcher:
         clock: Clock,
         tell: Callable[[Fact], None],
         snapshot: Callable[[], Snapshot],
-        spawn: Callable[[str, object], None],
+        spawn: Callable[[str, Coroutine[Any, Any, Any]], None],
         read_now: Callable[[], None],
         told: Callable[[Job], object] | None = None,
     ) -> None:
@@ -64,10 +66,8 @@ class Watcher:
         try:
             state = await self._appears(run_id)
             while state is not None:
-                if not state.lock_held and not state.gone and state.exit is None and state.pid is not None:
-                    await self._runs.stop(
-                        run_id, 0.0
-                    )  # its shim was killed: what survived is ended before it is "lost"
+                if not state.lock_held and not state.gone and state.ran:
+                    await self._runs.stop(run_id, 0.0)  # its shim was killed: what survived is ended first
                 self._tell(run_seen(holder, state))
                 if state.exit is not None or state.ended:
                     self._read_now()
@@ -108,7 +108,7 @@ class Watcher:
             if now_s - self._asked_s.get(hid, float("-inf")) >= TOLD_EVERY_S:
                 self._asked_s[hid] = now_s
                 self._spawn(f"ask {hid}", self._ask(job))
-        return max(0.005, wait_s)
+        return max(0.005, min(wait_s, SOON_S))  # a close may begin at any moment
 
     def probe(self, sid: str) -> None:
         """Look at a service now, unless a look is under way."""
@@ -124,8 +124,8 @@ class Watcher:
         try:
             async with asyncio.timeout(PROBE_LIMIT_S):
                 seen = await self._drivers[service.spec.driver].observe(service)
-        except TimeoutError:
-            return
+        except (TimeoutError, HeadwayError, OSError):
+            return  # unknown, and what was known grows old
         finally:
             self._probing.discard(service.id)
         self._tell(

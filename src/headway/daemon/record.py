@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from headway.core import codec
 from headway.core.draft import Draft
 from headway.core.facts import Fact, MoveAnswered, StoreState
 from headway.core.model import Event, Move, Pending, Service, Snapshot
-from headway.errors import StoreFailed
+from headway.errors import HeadwayError
 from headway.ports import Batch, Clock, Journal, RequestLine, Store
 
 SILENT_S = 0.25
@@ -29,7 +30,10 @@ class Recorder:
         self._meta: dict[str, str] = {}
         self._under_way: asyncio.Future[None] | None = None
         self._new_facts: list[Fact] = []
-        self._journaled = False
+        self._journaled = (
+            1 if journal.read() else 0
+        )  # entries in the journal; an earlier daemon's count as one
+        self._covered = 0  # of these, those whose rows are in the batch under way
         self.ok = True
 
     def facts(self) -> list[Fact]:
@@ -57,7 +61,7 @@ class Recorder:
         batch = self._batch(s)
         if batch is None:
             return self.ok
-        self._under_way = asyncio.ensure_future(self._store.save(batch))
+        self._under_way = self._store.save(batch)
         self._under_way.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.wait([self._under_way], timeout=SILENT_S)
         self._retire()
@@ -71,7 +75,9 @@ class Recorder:
             await asyncio.wait([self._under_way], timeout=2.0)
             self._retire()
         if self._under_way is None and (batch := self._batch(s)) is not None:
-            await asyncio.wait([asyncio.ensure_future(self._store.save(batch))], timeout=2.0)
+            self._under_way = self._store.save(batch)
+            await asyncio.wait([self._under_way], timeout=2.0)
+            self._retire()
 
     def journal(self, move: Move, pending: Pending, s: Snapshot) -> bool:
         """May this creating move go ahead without its row? Only the way back of a model, with its intent on file."""
@@ -79,9 +85,9 @@ class Recorder:
             return False
         try:
             self._journal.append({"holder": move.holder, "pending": codec.to_doc(pending)})
-        except OSError:
+        except (HeadwayError, OSError):
             return False
-        self._journaled = True
+        self._journaled += 1
         return True
 
     def refusal(self, move: Move) -> MoveAnswered:
@@ -135,6 +141,7 @@ class Recorder:
             self._offsets,
             self._meta,
         )
+        self._covered = self._journaled
         self._rows, self._gone, self._intents = set(), set(), set()
         self._events, self._requests, self._offsets, self._meta = [], [], {}, {}
         return batch
@@ -143,7 +150,7 @@ class Recorder:
         """Look at the commit under way; what was in a failed one is written again with the next."""
         if self._under_way is None or not self._under_way.done():
             return
-        failed = self._under_way.cancelled() or isinstance(self._under_way.exception(), StoreFailed | OSError)
+        failed = self._under_way.cancelled() or self._under_way.exception() is not None
         self._under_way = None
         if failed:
             rows, gone, intents, events, requests, offsets, meta = self._in_batch
@@ -152,9 +159,10 @@ class Recorder:
             self._intents |= intents
             self._events, self._requests = events + self._events, requests + self._requests
             self._offsets, self._meta = {**offsets, **self._offsets}, {**meta, **self._meta}
-        elif self._journaled:
-            self._journal.clear()
-            self._journaled = False
+        elif self._covered and self._covered == self._journaled:  # what was journaled since is in no row yet
+            with suppress(HeadwayError, OSError):
+                self._journal.clear()
+                self._journaled = self._covered = 0
         self._set(not failed)
 
     def _set(self, ok: bool) -> None:

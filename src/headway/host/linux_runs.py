@@ -171,12 +171,14 @@ class LinuxRuns:
         told: set[Name] = set()
         while tree := self._trees.of(run_id):
             left_s = kill_at_s - loop.time()
+            names = {(one.pid, one.start_ticks) for one in tree}
+            # all that are there before the first TERM, later those that the first look missed
+            tell = {name for name in names - told if not told or name[1] < began_ticks}
             for one in tree:
                 if left_s <= 0:
                     send(one, signal.SIGKILL)
-                elif (one.pid, one.start_ticks) not in told and one.start_ticks <= began_ticks:
+                elif (one.pid, one.start_ticks) in tell:
                     send(one, signal.SIGTERM, signal.SIGCONT)
-            names = {(one.pid, one.start_ticks) for one in tree}
             told |= names
             await first_death(names, min(SLOWEST_S, left_s) if left_s > 0 else STARTING_S)
         await self._closed(run_id)

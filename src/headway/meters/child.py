@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from headway.meters.lines import READ, boottime_s, decode
+from headway.meters.lines import BROKEN_EXIT, READ, boottime_s, decode
 from headway.ports import Meter, Reading
 
 SILENT_S = 3.0
@@ -43,7 +43,6 @@ class ChildMeter(Meter):
         self._thread: threading.Thread | None = None
         self._wake: tuple[int, int] | None = None  # a pipe: one byte for "read now", and its end for "stop"
         self._stopped = False
-        self._in_trouble = False
 
     async def start(self, on_reading: Callable[[Reading], None]) -> None:
         """Start the program; readings come from now on, in this event loop, until `stop`."""
@@ -54,7 +53,6 @@ class ChildMeter(Meter):
                 on_reading(reading)
 
         def report(reading: Reading) -> None:
-            self._in_trouble = reading.trouble is not None
             try:
                 loop.call_soon_threadsafe(deliver, reading)
             except RuntimeError:
@@ -109,7 +107,7 @@ class ChildMeter(Meter):
             return f"its meter cannot be started: {error.strerror or error}"
         try:
             trouble = _Talk(program, wake, report).until_over()
-            if trouble is None and not self._stopped and not self._in_trouble:
+            if trouble is None and not self._stopped:
                 trouble = _how_it_ended(program)
         finally:
             _end(program)
@@ -220,11 +218,13 @@ def _readable(files: Sequence[int], wait_s: float) -> set[int]:
         return {key.fd for key, _ in selector.select(wait_s)}
 
 
-def _how_it_ended(program: subprocess.Popen[bytes]) -> str:
+def _how_it_ended(program: subprocess.Popen[bytes]) -> str | None:
     try:
         code = program.wait(END_S)
     except subprocess.TimeoutExpired:
         return "its meter closed its output"
+    if code == BROKEN_EXIT:
+        return None  # it printed why
     return f"its meter ended with code {code}" if code >= 0 else f"its meter was ended by signal {-code}"
 
 

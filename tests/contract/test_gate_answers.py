@@ -1,0 +1,165 @@
+"""What the gate says itself: heartbeats, probes, lists, tunnels, shadow mode, and its log."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from headway.core import wire
+from tests.parts.gate_play import Play, document, get, post, said
+
+pytestmark = pytest.mark.contract
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+ASK = post(b'{"model":"gpt"}')
+STREAM = post(b'{"model":"gpt","stream":true}')
+SSE = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture
+def plays() -> Iterator[list[Play]]:
+    made: list[Play] = []
+    yield made
+    for play in made:
+        assert play.idle, "something is still counted"
+        play.close()
+
+
+def test_heartbeats_of_an_admitted_stream_and_then_the_servers_own(plays: list[Play]) -> None:
+    play = Play("closed", "aside")
+    plays.append(play)
+    _, pipe = play.ask(STREAM)
+    play.spin(20.0)
+    assert pipe.out == b"", "not admitted: it waits in silence"
+    play.tell(
+        wire.Table(
+            wire.PROTO, "d", {"chat": wire.Service("chat", 1, "closed", "waking", upstream="http://h:1")}
+        )
+    )
+    play.spin(1.0)
+    play.spin(15.1)
+    play.spin(15.1)
+    head, _, body = pipe.take().partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert body == b"b\r\n: headway\n\n\r\n" * 2
+    play.tell(wire.Open("chat", 2))
+    play.spin()
+    play.servers[0].say(SSE + b"9\r\ndata: 1\n\n\r\n0\r\n\r\n")
+    assert pipe.out == b"9\r\ndata: 1\n\n\r\n0\r\n\r\n"
+    assert not pipe.closed
+
+
+def test_after_a_heartbeat_a_failure_is_one_error_event(plays: list[Play]) -> None:
+    play = Play("closed", "waking")
+    plays.append(play)
+    _, pipe = play.ask(STREAM)
+    play.spin(1.0)
+    play.spin(16.0)
+    play.tell(wire.Table(wire.PROTO, "d", {"chat": wire.Service("chat", 1, "closed", "failed")}, whole=False))
+    assert pipe.out.count(b"HTTP/1.1") == 1
+    assert pipe.out.count(b"data: {") == 1
+    assert b"service_failed" in pipe.out
+    assert pipe.out.endswith(b"0\r\n\r\n")
+    assert pipe.closed
+
+
+def test_a_probe_is_answered_by_the_gate_while_the_service_is_aside(plays: list[Play]) -> None:
+    play = Play("closed", "aside", word="asleep")
+    plays.append(play)
+    for path, status in (
+        ("/health", b"200"),
+        ("/v1/models", b"200"),
+        ("/metrics", b"503"),
+        ("/slots", b"503"),
+    ):
+        for fixed, prefix in (("chat", ""), (None, "/upstream/chat")):
+            _, pipe = play.ask(get(prefix + path), fixed)
+            assert pipe.out[9:12] == status, path
+            assert (b"X-Headway-State: asleep\r\n" in pipe.out) is (path != "/slots")
+    assert play.servers == []
+    assert said(play, wire.Demand)[-1].waiting == {}
+
+
+def test_an_open_service_answers_its_probes_itself_and_they_are_no_use_of_it(plays: list[Play]) -> None:
+    play = Play()
+    plays.append(play)
+    _, pipe = play.ask(get("/health"), "chat")
+    assert (play.line.active, len(play.line.forwarded)) == (0, 1)
+    play.servers[0].say(OK)
+    assert pipe.out.endswith(b"ok")
+
+
+def test_lists_on_the_front_door(plays: list[Play]) -> None:
+    play = Play("closed", "failed")
+    plays.append(play)
+    models = document(play.ask(get("/v1/models"))[1].out)
+    assert [(row["id"], row["state"], row["created"]) for row in models["data"]] == [("gpt", "failed", 0)]
+    assert document(play.ask(get("/api/tags"))[1].out)["models"][0]["name"] == "gpt"
+    assert b"chat" in play.ask(get("/"))[1].out
+    assert document(play.ask(get("/v1/models/none"))[1].out)["error"]["code"] == "model_not_found"
+
+
+def test_shadow_forwards_at_once_and_never_holds(plays: list[Play]) -> None:
+    play = Play("closed", "aside", mode="shadow", model="real")
+    plays.append(play)
+    _, pipe = play.ask(ASK)
+    assert play.servers[0].pipe.out.endswith(b'{"model":"real"}')
+    play.servers[0].say(OK)
+    assert pipe.out.endswith(b"ok")
+    play.refuse = ConnectionRefusedError()
+    play.spin(5.0)
+    assert b"upstream_unreachable" in play.ask(ASK)[1].out
+
+
+def test_without_a_table_nothing_is_not_found(plays: list[Play]) -> None:
+    play = Play()
+    plays.append(play)
+    play.hub.table = None
+    play.hub.routes = type(play.hub.routes)({}, {}, None, ())
+    assert document(play.ask(ASK)[1].out)["error"]["code"] == "no_table"
+
+
+UPGRADE = get("/v1/realtime?model=gpt", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Key: k")
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+
+def test_a_tunnel_pins_only_while_it_is_used_and_is_held_while_closed(plays: list[Play]) -> None:
+    play = Play()
+    plays.append(play)
+    client, pipe = play.ask(UPGRADE)
+    server = play.servers[0]
+    assert b"Upgrade: websocket\r\n" in server.pipe.take()
+    server.say(SWITCH + b"hello")
+    assert pipe.take().endswith(b"\r\n\r\nhello")
+    assert (play.line.tunnels, len(play.line.forwarded)) == (1, 0)
+    client.data_received(b"\x81\x00")
+    assert server.pipe.take() == b"\x81\x00"
+    assert len(play.line.forwarded) == 1
+    play.spin(5.6)
+    assert len(play.line.forwarded) == 0
+    play.tell(wire.Close("chat", 2))
+    assert said(play, wire.Closed)[-1] == wire.Closed("chat", 2, 0, 1)
+    client.data_received(b"wake up")
+    play.spin()
+    assert server.pipe.take() == b""
+    assert pipe.paused
+    assert said(play, wire.Demand)[-1].waiting["attended"].n == 1
+    play.tell(wire.Open("chat", 3))
+    assert server.pipe.take() == b"wake up"
+    assert not pipe.paused
+    client.connection_lost(None)
+    assert server.pipe.closed
+    assert play.line.tunnels == 0
+
+
+def test_the_log_row_of_a_stream(plays: list[Play]) -> None:
+    play = Play(salt="00")
+    plays.append(play)
+    play.ask(
+        post(b'{"model":"gpt","messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}]}')
+    )
+    play.servers[0].say(SSE)
+    data = b'data: {"finish_reason":"stop","usage":{"completion_tokens":42}}\n\n'
+    play.servers[0].say(b"%x\r\n%b\r\n0\r\n\r\n" % (len(data), data))
+    row = play.rows[-1]
+    assert (row["finish"], row["output_tokens"], row["status"], row["ended"]) == ("stop", 42, 200, "done")
+    assert len(row["conversation"]) == 24
