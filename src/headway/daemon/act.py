@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from headway.core import fit
@@ -15,7 +16,15 @@ from headway.ports import Clock, Driver, Meter, Runs, Task
 
 LATE_S = 3.0  # a driver keeps its own limit; this is for one that does not
 MEASURE_EVERY_S = 0.05
-TAKEN = {"holder": "of", "form": "wanted", "reason": "why", "code": "error", "note": "said", "d": "d_"}
+TAKEN = {
+    "holder": "of",
+    "form": "wanted",
+    "reason": "why",
+    "code": "error",
+    "note": "said",
+    "d": "d_",
+    "self": "me",
+}
 REMEASURE_S = 1.0  # how long to wait for a reading made right before a taking move
 
 
@@ -62,6 +71,7 @@ class Act:
     def _ended(self, holder: str, task: asyncio.Task[None]) -> None:
         if self._tasks.get(holder) is task:
             del self._tasks[holder]
+            self._hooks.pop(holder, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._trouble(f"move of {holder}", error)
 
@@ -104,8 +114,9 @@ class Act:
         before.cancel()
         await asyncio.wait([before], timeout=LATE_S)
         if (hook := self._hooks.pop(holder, None)) is not None:
-            async with asyncio.timeout(LATE_S):
-                await self._runs.stop(hook, 0.0)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LATE_S):
+                    await self._runs.stop(hook, 0.0)
 
     async def _refused(self, holder: Holder, move: Move) -> MoveAnswered | None:
         """Memory measured again, right before it is taken."""

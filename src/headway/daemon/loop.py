@@ -16,6 +16,7 @@ from headway.core.model import CloseGate, Decision, Measure, Move, OpenGate, Sig
 from headway.daemon.act import Act
 from headway.daemon.hub import StateHub
 from headway.daemon.record import Recorder
+from headway.daemon.undo import Undo
 from headway.ports import Clock
 
 TURN_S = 1.0  # at least one turn in this time
@@ -39,6 +40,7 @@ class Loop:
         self._recorder, self._gates = recorder, gates
         self._facts: list[Fact] = []
         self._commands: list[tuple[Command, asyncio.Future[Reply]]] = []
+        self._undo: Undo | None = None  # of the last turn's commands, if it could not be saved
         self._wake = asyncio.Event()
         self.turns = 0
         self.turned_s = clock.now_s()
@@ -77,7 +79,11 @@ class Loop:
         draft = Draft(self._s, self.turned_s)
         for fact in (*self._recorder.facts(), *facts):
             fold(draft, fact)
+        if self._undo is not None:
+            self._undo.apply(draft)
+        before = dict(draft.holders) if commands else {}
         replies = [(self._apply(draft, command), reply) for command, reply in commands]
+        self._undo = Undo.of(before, draft) if commands else None
         decision = decide(draft.view())
         decided(draft, decision)
         self._s = draft.done()
@@ -87,6 +93,8 @@ class Loop:
         self._do(decision, creating=False)
         saved = await self._recorder.save(draft, self._s)
         self._do(decision, creating=True, saved=saved)
+        if saved:
+            self._undo = None
         for answer, reply in replies:
             if not reply.done():
                 reply.set_result(answer if saved else replace(answer, code="store_silent", accepted=False))

@@ -101,6 +101,7 @@ class Call(Request):
             self._data = b""
         if self.client is not None:
             self.client.unpause("upload")
+            upstream.flow(paused=self.client.full)
 
     def send_upload(self, data: bytes) -> None:
         """A piece of a body that is passed on as it comes."""

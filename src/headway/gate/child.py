@@ -101,6 +101,7 @@ class Child:
             self.hub.obey(self.hub.link.preload(table, self.loop.time()))
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, self._told_to_stop)
+        self.loop.add_signal_handler(signal.SIGHUP, self.leave)  # replaced by a newer gate: no hurry
         control = self._control()
         self.log.start()
         self.hub.start()
@@ -190,7 +191,7 @@ class Child:
             connection, _ = control.accept()
             with connection:
                 if _is_ours(connection):
-                    locks.hand_over(connection, self.gate, self.fds)
+                    locks.hand_over(connection, self.gate, self.spec.version, self.fds)
 
 
 def _boot_id() -> str:

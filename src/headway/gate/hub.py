@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 BEAT_S = 0.5
 LIMITS_EVERY_BEATS = 4
+PROBE_LEAVE_S = 5.0  # an event stream that nobody counts as use must not keep its service from closing
 Put = Callable[[dict[str, Any]], None]
 EMPTY = prepare(wire.Table(wire.PROTO, "", {}))
 
@@ -79,8 +80,9 @@ class Hub:
             address = read_address(line.row.upstream or "") if line is not None else None
             if address is not None:
                 self.pool.sweep(self.now(), address)
+            self._cut_later(name, PROBE_LEAVE_S, probes=True)
         for name, after_s in effects.aborts:
-            self.loop.call_later(after_s, self._cut, name)
+            self._cut_later(name, after_s)
         self.dispatch(effects.moves)
         if effects.drain:
             self.on_drain()
@@ -96,11 +98,18 @@ class Hub:
                 except OSError:
                     continue  # the server will answer 401, which names the problem
 
-    def _cut(self, name: str) -> None:
+    def _cut_later(self, name: str, after_s: float, *, probes: bool = False) -> None:
         line = self.holding.lines.get(name)
-        if line is not None and not line.open:
+        if line is not None and not line.open and line.forwarded:
+            self.loop.call_later(after_s, self._cut, name, line.row.rev, probes)
+
+    def _cut(self, name: str, rev: int, probes: bool) -> None:
+        """End what is still forwarded, unless the service was opened since."""
+        line = self.holding.lines.get(name)
+        if line is not None and not line.open and line.row.rev == rev:
             for ticket in list(line.forwarded):
-                ticket.owner.cut()
+                if not (probes and ticket.demand):
+                    ticket.owner.cut()
 
     # For exchanges
 
@@ -161,6 +170,12 @@ class Hub:
     def answer(self, kind: str, service: str | None, name: str | None) -> local.Reply:
         """The gate's own answer."""
         return local.answer(self.holding, self.link.identity.version, kind, service, name)
+
+    def bad(self, code: str, status: int) -> None:
+        """A request that could not be read ends here."""
+        self._put(
+            {"id": None, "service": None, "status": status, "ended": code, "wall_s": round(time.time(), 3)}
+        )
 
     def ended(self, exchange: "Request", how: str) -> None:
         """A request is over: write its row."""

@@ -69,13 +69,14 @@ class Handed:
 
     gate: str
     pid: int
+    version: str
     fds: dict[str, int]
 
 
-def hand_over(connection: socket.socket, gate: str, fds: dict[str, int]) -> None:
+def hand_over(connection: socket.socket, gate: str, version: str, fds: dict[str, int]) -> None:
     """Send the listening sockets to a new parent. Raises OSError."""
     names = list(fds)
-    row = json.dumps({"gate": gate, "pid": os.getpid(), "names": names}).encode()
+    row = json.dumps({"gate": gate, "pid": os.getpid(), "version": version, "names": names}).encode()
     socket.send_fds(connection, [row], [fds[name] for name in names])
 
 
@@ -91,4 +92,5 @@ def take_over(gates: Path, gate: str) -> Handed | None:
             return None
     for fd in fds:
         os.set_inheritable(fd, False)
-    return Handed(str(row["gate"]), int(row["pid"]), dict(zip(row["names"], fds, strict=False)))
+    names = dict(zip(row["names"], fds, strict=False))
+    return Handed(str(row["gate"]), int(row["pid"]), str(row.get("version")), names)

@@ -62,26 +62,45 @@ class Parent:
         self.leaving = True
 
     def _adopt(self) -> None:
-        """Take listeners from a gate that outlived its parent, and watch it from now on."""
+        """Take listeners from a gate that outlived its parent, and watch it from now on.
+
+        One that is of another version, or listens elsewhere than asked, is replaced: a new one starts, and it
+        finishes what it has.
+        """
         for gate in locks.living(self.spec.gates):
             handed = locks.take_over(self.spec.gates, gate)
-            if handed is None or self._pidfd is not None:
+            if handed is None or self.fds:
                 continue
             with contextlib.suppress(ProcessLookupError):
                 pidfd = os.pidfd_open(handed.pid)
-                if locks.is_held(self.spec.gates / f"{gate}.lock"):  # so the pid is still the gate's
-                    self.fds, self._pid, self._pidfd = handed.fds, handed.pid, pidfd
-                else:
+                if not locks.is_held(self.spec.gates / f"{gate}.lock"):  # so the pid may be another's by now
                     os.close(pidfd)
+                    continue
+                places = self.spec.listen.items()
+                self.fds = {
+                    n: handed.fds[n] for n, at in places if n in handed.fds and _is_at(handed.fds[n], at)
+                }
+                if self.fds.keys() == self.spec.listen.keys() == handed.fds.keys() and (
+                    handed.version == self.spec.version
+                ):
+                    self._pid, self._pidfd = handed.pid, pidfd
+                else:
+                    self._spawn_before_leaving(pidfd, handed.fds)
+
+    def _spawn_before_leaving(self, pidfd: int, fds: dict[str, int]) -> None:
+        for name in fds.keys() - self.fds.keys():
+            os.close(fds[name])
+        self._listen()
+        self._spawn()
+        signal.pidfd_send_signal(pidfd, signal.SIGHUP)
+        os.close(pidfd)
 
     def _listen(self) -> None:
         for name, (host, port) in self.spec.listen.items():
             if name not in self.fds:
                 self.fds[name] = _bind(name, host, port)
-        ports = {name: socket.socket(fileno=os.dup(fd)) for name, fd in self.fds.items()}
-        replace_file(self.spec.ports, json.dumps({n: s.getsockname()[1] for n, s in ports.items()}).encode())
-        for sock in ports.values():
-            sock.close()
+        ports = {name: _place(fd)[1] for name, fd in self.fds.items()}
+        replace_file(self.spec.ports, json.dumps(ports).encode())
 
     def _watch(self) -> None:
         again_s, started_s, told = AGAIN_FIRST_S, time.monotonic(), False
@@ -158,6 +177,18 @@ def _bind(name: str, host: str, port: int) -> int:
             name=name, host=host, port=port,
         ) from None  # fmt: skip
     return sock.detach()
+
+
+def _place(fd: int) -> tuple[str, int]:
+    with socket.socket(fileno=os.dup(fd)) as sock:
+        name = sock.getsockname()
+    return str(name[0]), int(name[1])
+
+
+def _is_at(fd: int, wanted: tuple[str, int]) -> bool:
+    """Whether a listener is where it is asked to be; a port of 0 is any."""
+    host, port = _place(fd)
+    return port == wanted[1] or wanted[1] == 0 if host == wanted[0] or wanted[0] == "localhost" else False
 
 
 def run_parent(spec: Spec) -> None:

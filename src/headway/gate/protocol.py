@@ -24,7 +24,7 @@ class Client(asyncio.Protocol):
     """One client connection. `fixed` is the service of the port it came to, None for the front door."""
 
     __slots__ = (
-        "_paused", "_pending", "exchange", "fixed", "gone", "hub", "linger_s", "must_close", "peer", "read_s",
+        "_paused", "_pending", "exchange", "fixed", "full", "gone", "hub", "linger_s", "must_close", "peer", "read_s",
         "token_needed", "transport",
     )  # fmt: skip
 
@@ -33,6 +33,7 @@ class Client(asyncio.Protocol):
         self.transport: Transport | None = None
         self.exchange: Exchange | None = None
         self.must_close = self.gone = self.token_needed = False
+        self.full = False  # it reads slower than its server writes
         self.peer = ""
         self.read_s = 0.0
         self.linger_s: float | None = None
@@ -75,10 +76,12 @@ class Client(asyncio.Protocol):
             exchange.client_gone()
 
     def pause_writing(self) -> None:
+        self.full = True
         if self.exchange is not None and self.exchange.upstream is not None:
             self.exchange.upstream.pause()
 
     def resume_writing(self) -> None:
+        self.full = False
         if self.exchange is not None and self.exchange.upstream is not None:
             self.exchange.upstream.resume()
 
@@ -86,7 +89,7 @@ class Client(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send to the client."""
-        if self.transport is not None and not self.gone:
+        if self.transport is not None and not self.gone and not self.transport.is_closing():
             self.transport.write(data)
 
     def pause(self, why: str) -> None:
@@ -199,6 +202,7 @@ class Client(asyncio.Protocol):
 
     def _refuse(self, error: BadRequest) -> None:
         """A request that isn't read further: answer, and let the client read it before the close."""
+        self.hub.bad(error.code, error.status)
         body = refusals.encode(refusals.document("openai", error.code, error.status, {}))
         self.write(refusals.reply(error.status, body, close=True))
         self._linger()

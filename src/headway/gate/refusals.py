@@ -126,7 +126,10 @@ def retry_headers(refused: Refused) -> dict[str, str]:
 
 def shape_of(path: str) -> Shape:
     """Whose error shape a path's callers read."""
-    if "/messages" in path:
+    path = path.partition("?")[0].rstrip("/")
+    if path.startswith("/upstream/"):
+        path = "/" + "/".join(path.split("/")[3:])
+    if path.endswith(("/v1/messages", "/v1/messages/count_tokens")):
         return "anthropic"
     return "ollama" if path.startswith("/api/") and not path.startswith("/api/v1/") else "openai"
 

@@ -9,6 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
@@ -45,6 +46,7 @@ class Address:
         return (host if default else f"{host}:{self.port}").encode("latin-1")
 
 
+@lru_cache(maxsize=256)
 def read_address(base: str) -> Address | None:
     """An upstream's base URL; None when it's empty or no URL that can be dialled."""
     if base.startswith("unix:"):
@@ -161,7 +163,7 @@ class Upstream(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         """Send more."""
-        if self.transport is not None and not self.closed:
+        if self.transport is not None and not self.closed and not self.transport.is_closing():
             self.transport.write(data)
 
     def drop(self) -> None:
@@ -172,12 +174,18 @@ class Upstream(asyncio.Protocol):
 
     def pause(self) -> None:
         """Stop reading: the client is slower."""
-        if self.transport is not None and not self.closed:
+        if self.transport is not None and not self.closed and not self.transport.is_closing():
             self.transport.pause_reading()
+
+    def flow(self, *, paused: bool) -> None:
+        """Begin as the client is: the request before may have left it the other way."""
+        self.resume()
+        if paused:
+            self.pause()
 
     def resume(self) -> None:
         """Read on."""
-        if self.transport is not None and not self.closed:
+        if self.transport is not None and not self.closed and not self.transport.is_closing():
             self.transport.resume_reading()
 
     # Inside

@@ -1,0 +1,49 @@
+"""Takes back what commands changed, when their turn could not be saved: they were answered "not now"."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+
+from headway.core.draft import Draft
+from headway.core.model import Holder, HolderId, Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What the commands of one turn made of what was there before."""
+
+    holders: tuple[tuple[Holder | None, Holder], ...]
+    modes: tuple[Mode, Mode]
+
+    @classmethod
+    def of(cls, before: Mapping[HolderId, Holder], draft: Draft) -> Undo:
+        """What changed in the draft since `before` was copied from it."""
+        changed = tuple(
+            (before.get(hid), holder)
+            for hid, holder in draft.holders.items()
+            if before.get(hid) is not holder
+        )
+        return cls(changed, (draft.base.mode, draft.other.get("mode", draft.base.mode)))
+
+    def apply(self, draft: Draft) -> None:
+        """Put back what is still as the commands left it; what the world changed since stays."""
+        for before, after in self.holders:
+            now = draft.holders.get(after.id)
+            if now is None:
+                continue
+            if before is None:
+                if after.id not in draft.pending:
+                    draft.drop(after.id)
+                continue
+            back = {
+                field.name: getattr(before, field.name)
+                for field in fields(before)
+                if getattr(before, field.name) != getattr(after, field.name) == getattr(now, field.name)
+            }
+            draft.put(replace(now, **back))
+        was, became = self.modes
+        if was != became == draft.base.mode:
+            draft.set(mode=was)
+        if self.holders:
+            draft.event("commands.undone", None, holders=sorted(after.id for _, after in self.holders))
