@@ -32,6 +32,7 @@ check: $(VENV)/dev.stamp
 
 bench: $(VENV)/demo.stamp
 	$(RUN) -m bench.turn
+	$(RUN) -m bench.swap
 
 clean:
 	rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -49,9 +49,17 @@ def world(jobs: int) -> Snapshot:
     )
     wishes.apply(draft, Configure(services=services, recipes=()))
     for number in range(jobs):
-        forms = (Form(name="running", declared_bytes=(4 + number % 17) * GIB), Form(name="stopped", declared_bytes=0))
+        forms = (
+            Form(name="running", declared_bytes=(4 + number % 17) * GIB),
+            Form(name="stopped", declared_bytes=0),
+        )
         spec = JobSpec(
-            name=f"job{number}", driver="restart", argv=("work",), forms=forms, moves=JOB_MOVES, priority=number % 101
+            name=f"job{number}",
+            driver="restart",
+            argv=("work",),
+            forms=forms,
+            moves=JOB_MOVES,
+            priority=number % 101,
         )
         wishes.apply(draft, AddJob(spec=spec))
     for index in range(4):
@@ -93,7 +101,9 @@ def measure(name: str, s: Snapshot, work: Callable[[Draft, float], object]) -> N
         turn(s, now_s, lambda draft: work(draft, now_s))  # noqa: B023 - called at once
         times.append((time.perf_counter() - began) * 1e3)
     times.sort()
-    print(f"{name:34s} median {statistics.median(times):7.3f} ms   p99 {times[int(len(times) * 0.99)]:7.3f} ms")
+    print(
+        f"{name:34s} median {statistics.median(times):7.3f} ms   p99 {times[int(len(times) * 0.99)]:7.3f} ms"
+    )
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ from headway.host.locks import is_locked
 
 ROOT = Path(__file__).parents[1]
 CACHE = ROOT / ".cache" / "demo"
-MARK = "HEADWAY_DEMO"  # in the environment of everything that the demo starts, and of all that comes from it
+MARK = "DEMO_OF_HEADWAY"  # in the environment of all that comes from the demo; HEADWAY_* would not reach its runs
 
 DEVICE, TOTAL = "sim0", "24GiB"
 LIMITLESS = "1024GiB"  # the programs themselves refuse nothing: only Headway keeps the sum below the total

@@ -163,3 +163,30 @@ def test_the_log_row_of_a_stream(plays: list[Play]) -> None:
     row = play.rows[-1]
     assert (row["finish"], row["output_tokens"], row["status"], row["ended"]) == ("stop", 42, 200, "done")
     assert len(row["conversation"]) == 24
+
+
+def test_a_probe_that_never_ends_does_not_keep_its_service_from_closing(plays: list[Play]) -> None:
+    play = Play()
+    plays.append(play)
+    _, events = play.ask(get("/events"), "chat")
+    play.servers[0].say(SSE)
+    client, answer = play.ask(ASK)
+    play.tell(wire.Close("chat", 2))
+    play.spin(5.1)
+    assert events.aborted
+    assert not answer.closed
+    client.connection_lost(None)
+    play.spin(0.1)
+    assert said(play, wire.Closed)[-1] == wire.Closed("chat", 2, 0, 0)
+
+
+def test_a_cut_that_was_asked_for_before_a_reopening_cuts_nothing(plays: list[Play]) -> None:
+    play = Play()
+    plays.append(play)
+    _, pipe = play.ask(ASK)
+    play.tell(wire.Close("chat", 2, 1.0))
+    play.tell(wire.Open("chat", 3))
+    play.tell(wire.Close("chat", 4))
+    play.spin(1.1)
+    play.servers[0].say(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+    assert pipe.out.endswith(b"ok")

@@ -319,6 +319,23 @@ def test_back_pressure_goes_both_ways(play: Play) -> None:
     assert pipe.out.endswith(b"abc")
 
 
+def test_a_kept_connection_is_read_again_by_the_next_request(play: Play) -> None:
+    client, _ = play.ask(get("/1"), "chat")
+    play.servers[0].say(OK[:-1])
+    client.pause_writing()
+    assert play.servers[0].pipe.paused
+    play.servers[0].say(OK[-1:])  # was under way when the reading stopped
+    play.spin()
+    client.data_received(get("/2"))
+    play.spin()
+    assert play.servers[0].pipe.paused, "the client is still slow"
+    _, other = play.ask(get("/3"), "chat")
+    play.servers[1].say(OK)
+    assert other.out.endswith(b"ok")
+    client.resume_writing()
+    assert not play.servers[0].pipe.paused
+
+
 def test_an_answer_before_the_upload_ended_closes_both(play: Play) -> None:
     _, pipe = play.ask(post(b"x" * 10, "/up", "Content-Type: a/b")[:-5], "chat")
     play.servers[0].say(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")

@@ -8,6 +8,7 @@ import random
 import signal
 import socket
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -246,3 +247,38 @@ async def test_each_upstream_call_is_cancelled_within_a_second() -> None:
             writer.close()
         await until(lambda: world.upstream.gone == 20, 10.0)
         assert time.monotonic() - left_s < 10.0
+
+
+@case
+async def test_a_client_that_leaves_while_its_upload_is_paused_is_noticed() -> None:
+    async with running("closed", "aside") as world:
+        gate = await world.gate()
+        _, writer = await asyncio.open_connection("127.0.0.1", world.ports["chat"])
+        head = "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\nContent-Type: audio/wav\r\n"
+        writer.write(
+            f"{head}Content-Length: 50000000\r\n\r\n".encode() + b"x" * 330_000
+        )  # some of it stays unread
+        await until(lambda: world.daemon.last(gate, wire.Demand).waiting != {})
+        await writer.drain()
+        writer.close()
+        await until(lambda: world.daemon.last(gate, wire.Demand).waiting == {}, 10.0)
+        assert world.upstream.calls == 0
+
+
+@case
+async def test_a_new_parent_with_other_ports_replaces_the_gate_without_cutting_a_stream() -> None:
+    async with running() as world:
+        ports, old = world.ports, await world.gate()
+        stream = asyncio.create_task(ask(ports["front"], {"model": "gpt", "do": "stream", "n": 80}))
+        await until(lambda: world.upstream.active == 1)
+        world.parents[0].kill()
+        world.parents[0].wait()
+        world.spec = replace(world.spec, listen={**world.spec.listen, "more": ("127.0.0.1", 0)})
+        world.start()
+        await until(lambda: "more" in world.ports and set(world.gates()) - {old})
+        assert {name: world.ports[name] for name in ports} == ports
+        await until(lambda: any(world.daemon.last(gate, wire.Demand) for gate in set(world.gates()) - {old}))
+        assert b"200 OK" in await ask(ports["front"], {"model": "gpt"})
+        assert (await stream).endswith(b"0\r\n\r\n")
+        await until(lambda: old not in world.gates())
+        assert world.daemon.last(old, wire.Bye) is not None

@@ -10,6 +10,7 @@ from typing import Any
 from headway.core import codec, wishes
 from headway.core.commands import Configure
 from headway.core.draft import Draft
+from headway.core.facts import RunSeen
 from headway.core.fold import fold
 from headway.core.model import Device, Gate, Holder, Job, Move, Pending, Policy, Service, Snapshot
 from headway.daemon.act import hook_id
@@ -32,6 +33,9 @@ INSTANTS = (
     "answered_s",
 )
 FIRST_REV = 1
+OUTCOME_S = (
+    15.0  # to find the outcome of a move whose limit passed meanwhile; a meter's first reading takes seconds
+)
 
 
 @dataclass(slots=True)
@@ -80,7 +84,7 @@ def adopt(
     for intent in _intents(saved, journal):
         pending = codec.from_doc(Pending, _shifted(intent, shift_s))
         if pending.holder in draft.holders:
-            _restore(draft, pending, runs)
+            _restore(draft, pending, runs, pending.holder in open_services)
     _know_devices(draft)
     wishes.apply(draft, configure)
     adopted = Adopted(draft=draft, snapshot=base)
@@ -147,27 +151,49 @@ def _intents(saved: Saved, journal: Iterable[Mapping[str, Any]]) -> list[dict[st
     return list(found.values())
 
 
-def _restore(draft: Draft, pending: Pending, runs: Runs) -> None:
+def _restore(draft: Draft, pending: Pending, runs: Runs, is_open: bool) -> None:
     """Keep a move only where something of it can be seen; else state is read anew and decided anew."""
     holder = draft.holders[pending.holder]
-    number = (pending.run_id or "").rpartition(".")[2]
-    if pending.creates and number.isdigit():
-        draft.put(replace(holder, runs=max(holder.runs, int(number)), devices=pending.devices))
-    state = runs.read(pending.run_id) if pending.run_id else None
-    if pending.creates and (state is None or not (state.lock_held or state.ran)):
-        if state is not None:
-            runs.forget(state.id)
-        draft.put(replace(draft.holders[pending.holder], devices=()))
-        draft.event("intent.dropped", holder.id, to=pending.to, reason="never_ran")
-        draft.intents.add(holder.id)
+    number = int(n) if pending.creates and (n := (pending.run_id or "").rpartition(".")[2]).isdigit() else 0
+    if reason := _over(holder, pending, number, is_open):
+        _drop_intent(draft, pending, reason)
         return
-    hooked = pending.run_id is not None and runs.read(hook_id(pending.run_id, pending)) is not None
-    to_bottom = pending.to == holder.bottom
-    if pending.creates or hooked or to_bottom or pending.step == "answered":
-        draft.move(pending)
-        return
-    draft.event("intent.dropped", holder.id, to=pending.to, reason="no_trace")
-    draft.intents.add(holder.id)
+    if pending.creates:
+        draft.put(replace(holder, runs=max(holder.runs, number), devices=pending.devices))
+        if not _began(runs, pending.run_id):
+            draft.put(replace(draft.holders[pending.holder], devices=()))
+            _drop_intent(draft, pending, "never_ran")
+            return
+    hooked = pending.run_id is not None and _began(runs, hook_id(pending.run_id, pending))
+    ensured = pending.creates or pending.to == holder.bottom or isinstance(holder, Service)
+    if ensured or hooked or pending.step == "answered":
+        limit_at_s = max(pending.limit_at_s, draft.now_s + OUTCOME_S)
+        draft.move(replace(pending, limit_at_s=limit_at_s))
+    else:
+        _drop_intent(draft, pending, "no_trace")
+
+
+def _over(holder: Holder, pending: Pending, number: int, is_open: bool) -> str | None:
+    """Why an intent is of the past: it was journaled, or its end was not saved, and things went on from there."""
+    ours = holder.run is not None and holder.run.id == pending.run_id
+    if pending.creates and (number < holder.runs or (ours and holder.form == pending.to)):
+        return "done"
+    if pending.frees and is_open:  # its gate was opened after that: it is not touched behind an open gate
+        return "gate_open"
+    return None
+
+
+def _began(runs: Runs, run_id: str | None) -> bool:
+    """Did anything of that run ever live? What a killed launcher left of one that did not is removed."""
+    state = runs.read(run_id) if run_id is not None else None
+    if state is not None and not (state.lock_held or state.ran):
+        runs.forget(state.id)
+    return state is not None and (state.lock_held or state.ran)
+
+
+def _drop_intent(draft: Draft, pending: Pending, reason: str) -> None:
+    draft.event("intent.dropped", pending.holder, to=pending.to, reason=reason)
+    draft.intents.add(pending.holder)
 
 
 def _see_runs(adopted: Adopted, runs: Runs) -> None:
@@ -179,15 +205,15 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
         for run_id in sorted(filter(None, ids)):
             state = runs.read(run_id)
             if state is None:
+                if holder.run is not None and holder.run.id == run_id and holder.run.alive:
+                    fold(draft, RunSeen(holder=hid, run_id=run_id, lock_held=False, gone=True))
                 continue
             ours.add(run_id)
-            if state.lock_held or (state.exit is None and state.ran):
+            if state.lock_held or (state.ran and not state.gone):
                 adopted.watch.append((hid, run_id))
             if state.ended and state.exit is None and state.ran:
                 continue  # lost: the watcher ends what survived before it says so
             fold(draft, run_seen(hid, state))
-        if holder.run is not None and holder.run.id not in ours and holder.run.alive:
-            draft.put(replace(holder, run=replace(holder.run, lock_held=False, gone=True)))
     for run_id in runs.known():
         state = None if run_id in ours else runs.read(run_id)
         if state is not None and state.kind == "main" and state.lock_held:

@@ -1,4 +1,7 @@
-"""Clients that left while their reading was paused: nobody reads there, so the end must be asked for."""
+"""Clients that left while their reading was paused: nobody reads there, so the end must be asked for.
+
+An end that stands behind bytes the system has no room for is seen only once these are read.
+"""
 
 import select
 from collections.abc import Iterable, Iterator

@@ -188,7 +188,7 @@ def _place(fd: int) -> tuple[str, int]:
 def _is_at(fd: int, wanted: tuple[str, int]) -> bool:
     """Whether a listener is where it is asked to be; a port of 0 is any."""
     host, port = _place(fd)
-    return port == wanted[1] or wanted[1] == 0 if host == wanted[0] or wanted[0] == "localhost" else False
+    return host == wanted[0].replace("localhost", "127.0.0.1") and wanted[1] in (0, port)
 
 
 def run_parent(spec: Spec) -> None:

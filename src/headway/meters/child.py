@@ -16,7 +16,7 @@ from headway.ports import Meter, Reading
 
 SILENT_S = 3.0
 FIRST_SILENT_S = 10.0  # the first look at a GPU can take seconds
-ASK_EVERY_S = 0.05
+ASK_EVERY_S = 0.005  # a burst of asking is one reading; how often to ask is the daemon's own rule
 BACKOFF_MIN_S, BACKOFF_MAX_S = 0.2, 5.0
 SETTLED_S = 10.0  # a program that lived this long and then ended is started again at once
 END_S = 2.0
