@@ -53,8 +53,11 @@ def config(home: Path) -> dict[str, Any]:
                     "chat",
                     "--reports",
                     str(reports),
-                ]
-                + ["--device", "sim0", "--bytes", "16GiB"],
+                    "--device",
+                    "sim0",
+                    "--bytes",
+                    "16GiB",
+                ],
                 "memory": {"awake": "16GiB"},
             }
         },
@@ -62,8 +65,18 @@ def config(home: Path) -> dict[str, Any]:
             "render": {
                 **place,
                 "driver": "command",
-                "start": [*python, "demo.jobs.render", "--dir", str(state), "--reports", str(reports)]
-                + ["--bytes", "12GiB", "--frames", "100000"],
+                "start": [
+                    *python,
+                    "demo.jobs.render",
+                    "--dir",
+                    str(state),
+                    "--reports",
+                    str(reports),
+                    "--bytes",
+                    "12GiB",
+                    "--frames",
+                    "100000",
+                ],
                 "park": [*control, "park", "--dir", str(state)],
                 "resume": [*control, "resume", "--dir", str(state)],
                 "memory": {"running": "12GiB"},

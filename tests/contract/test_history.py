@@ -71,7 +71,7 @@ async def test_ids_are_never_used_twice(on_file: SqliteStore, reader: SqliteRead
 
 async def test_request_lines_have_columns_where_they_can(on_file: SqliteStore, reader: SqliteReader) -> None:
     good = (
-        '{"service":"chat","class":"attended","start":1700000000.5,"status":200,"waited_s":1.25,"more":[1]}'
+        '{"service":"chat","class":"attended","wall_s":1700000000.5,"status":200,"waited_s":1.25,"more":[1]}'
     )
     odd = '{"service":3,"status":"x"}'
     await on_file.save(

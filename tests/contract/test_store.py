@@ -181,6 +181,17 @@ async def test_a_lock_that_stays_fails_all_that_wait(tmp_path: Path) -> None:
     await store.close()
 
 
+async def test_a_lock_does_not_keep_the_daemon_from_ending(
+    on_file: SqliteStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headway.store.store.CLOSING_LIMIT_S", 0.2)
+    with locked(tmp_path / "headway.db"):
+        future = on_file.save(Batch(meta={"a": "1"}))
+        await asyncio.wait_for(on_file.close(), LIMIT_S)
+    with pytest.raises(StoreFailed):
+        await future
+
+
 async def test_a_future_nobody_waits_for_does_not_stop_the_writer(
     on_file: SqliteStore, tmp_path: Path
 ) -> None:

@@ -108,6 +108,18 @@ class Scene:
         self.totals = {f"gpu{number}": total for number, total in enumerate(totals)}
         self.read()
 
+    def __repr__(self) -> str:
+        """What a failing property shows: who stands where, and who asks."""
+        lines = [f"devices {self.totals}, {self.s.policy}"]
+        for h in self.s.holders.values():
+            asks = {c: self.s.now_s - w.since_s for c, w in h.demand.items()} if isinstance(h, Service) else {}
+            active = h.active if isinstance(h, Service) else ""
+            needs = [f"{f.name} {(f.need_bytes or 0) / GIB:g}" for f in h.forms[:-1]]
+            since = f"for {self.s.now_s - h.since_s:g} s, residency {h.spec.min_residency_s:g}"
+            what = f"{h.spec.placement} {h.spec.priority} {h.saved_age_s}" if isinstance(h, Job) else h.spec.keep_awake
+            lines.append(f"{h.id} {h.form} {since} x{h.spec.count} on {h.devices} {needs} {what} {asks} {active}")
+        return "\n".join(lines)
+
     def draft(self) -> Draft:
         return Draft(self.s, self.s.now_s)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 import pytest
@@ -13,7 +14,7 @@ from tests.core.world import Habit, World
 
 pytestmark = pytest.mark.core
 
-SEEDS = 200
+SEEDS = int(os.environ.get("HEADWAY_SEEDS", "100"))
 GROUP = 20
 VERBS = ("hold", "release", "pause", "resume", "stop", "kill", "cancel", "wind_down")
 

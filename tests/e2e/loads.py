@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
@@ -102,7 +103,9 @@ def chat_body(model: str, **script: Any) -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": "Hello?"}], **script}
 
 
-def begin_chat(stack: Stack, model: str, headers: Mapping[str, str] | None = None, **script: Any) -> Future[Reply]:
+def begin_chat(
+    stack: Stack, model: str, headers: Mapping[str, str] | None = None, **script: Any
+) -> Future[Reply]:
     """A chat request in the background."""
     return begin(stack, CHAT, "POST", chat_body(model, **script), headers)
 
@@ -126,6 +129,13 @@ def many_chats(stack: Stack, models: Sequence[str], at_once: int) -> list[Reply]
             return await asyncio.gather(*(one(model) for model in models))
 
     return stack.asking.work(all_of_them()).result(2 * LIMIT_S)
+
+
+def server_stats(stack: Stack, service: str) -> dict[str, Any]:
+    """What a tiny server counts, asked past the gate."""
+    with urllib.request.urlopen(stack.service(service)["upstream"] + "/stats", timeout=LIMIT_S) as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
 
 
 # ---------------------------------------------------------------- leaving
@@ -257,7 +267,13 @@ def cli(stack: Stack, *words: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "headway.cli.main", "--home", str(stack.home), *words]
     env = {"PYTHONPATH": f"{ROOT / 'src'}", "PATH": "/usr/bin:/bin", "NO_COLOR": "1"}
     return subprocess.run(
-        command, env=env, cwd=stack.home, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=LIMIT_S
+        command,
+        env=env,
+        cwd=stack.home,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
     )
 
 

@@ -210,7 +210,8 @@ class Stack:
         try:
             return wait_for(seen, limit_s, what)
         except NeverHappened as error:
-            raise NeverHappened(f"{error}\n{self.board()}\n{self.logs()}") from None
+            words = "\n".join([str(error), self.board(), *self.processes(), self.logs()])
+            raise NeverHappened(words) from None
 
     def tried(self, ask: Callable[[], T]) -> T | None:
         """What the daemon answers; None while it does not, or does not know it."""
@@ -249,6 +250,12 @@ class Stack:
 
     # ------------------------------------------------------------ processes
 
+    def processes(self) -> list[str]:
+        """Everything of it that runs, for a message."""
+        return [
+            f"pid {process.pid} {process.status()}: {_command(process)[:200]}" for process in self._marked()
+        ]
+
     def pid(self, part: Part) -> int:
         """The one process that is this part now."""
         (pid,) = self.wait(lambda: self.pids(part), f"the {part}")
@@ -285,9 +292,13 @@ class Stack:
 
 
 def _is(process: psutil.Process, part: Part) -> bool:
-    try:
-        words = process.cmdline()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return False
+    words = _command(process).split()
     first, *rest = PARTS[part]
     return any(word.startswith(first) for word in words) and all(word in words for word in rest)
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return ""

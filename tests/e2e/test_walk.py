@@ -9,7 +9,7 @@ from demo.jobs.train import saved_step
 from demo.memory_watch import MemoryWatch
 from demo.tiny_model import WORDS
 from demo.tiny_server import recorded
-from tests.e2e.stack import Row, Stack
+from tests.e2e.stack import PARTS, Row, Stack
 from tests.e2e.tables import Table, config, llama, render, tiny, train
 from tests.parts.programs import GIB
 
@@ -114,10 +114,8 @@ def test_a_job_that_fits_beside_the_model_is_left_alone(stack: Up) -> None:
     assert headway.ask("chat").text.startswith("chat ")
     headway.wait(lambda: headway.held() == 22 * GIB, "both at once")
     headway.post("/api/v1/jobs/big/release")
-    big = headway.wait(
-        lambda: (row := headway.job("big"))["code"] not in ("held", "behind") and row, "a verdict"
-    )
-    assert big["state"] == "queued"
+    headway.wait(lambda: headway.job("big")["code"] not in ("held", "behind"), "a verdict")
+    assert headway.job("big")["state"] == "queued"
     assert headway.job("beside")["state"] == "running"
     moves = [event["facts"]["form"] for event in headway.events("move.asked", holder=job["id"])]
     assert moves == ["running"], "it was never asked to move"
@@ -173,14 +171,31 @@ def test_a_model_over_two_devices_waits_for_both(stack: Up) -> None:
         assert memory.most_bytes(device) == 16 * GIB
 
 
-def test_what_a_stack_leaves_is_found_and_ended(stacks: Up) -> None:
+def test_an_open_model_is_served_without_a_daemon_and_the_next_one_finds_all_as_it_was(stacks: Up) -> None:
+    headway = stacks(config(tiny("chat"), train("train", "6GiB", placement="share")))
+    headway.start_gate()
+    headway.start_daemon()
+    job = headway.wait_job("train", "running")
+    assert headway.ask("chat").error is None
+    before = headway.run_pids("chat"), headway.run_pids("train")
+    assert all(before)
+    headway.kill("daemon")
+    assert headway.ask("chat").error is None
+    headway.start_daemon()
+    assert headway.wait_job("train", "running")["run"] == job["run"]
+    assert (headway.run_pids("chat"), headway.run_pids("train")) == before
+    assert headway.ask("chat").error is None
+    assert not (headway.home / "train" / "copies").exists()
+
+
+def test_all_parts_of_a_stack_are_found_and_ended(stacks: Up) -> None:
     headway = stacks(config(tiny("chat"), train()))
     headway.up()
     headway.wait_job("train", "running")
     headway.wait(lambda: headway.held() == 14 * GIB, "the job's memory")
-    pids = [headway.pid(part) for part in ("up", "parent", "child", "daemon", "meter")]
-    assert len(set(pids)) == len(pids)
-    assert headway.run_pids("train")
+    pids = [headway.pid(part) for part in PARTS]
+    assert len(set(pids)) == len(PARTS)
+    assert headway.run_pids("train") == list(headway.holding())
     headway.close()
     assert headway.held() == 0
-    assert not any(headway.pids(part) for part in ("up", "parent", "child", "daemon", "meter"))
+    assert not any(headway.pids(part) for part in PARTS)

@@ -142,9 +142,8 @@ def excludes(holder: Holder, other: Holder, form: FormName) -> Verdict | None:
         return None
     pair = (holder, other)
     if any(gap_placed(a) and gated(b) for a, b in (pair, pair[::-1])):
-        return Verdict(
-            code="beside_model", facts={"service": other.id if gated(other) else holder.id, "job": holder.id}
-        )
+        service, job = (other, holder) if gated(other) else (holder, other)
+        return Verdict(code="beside_model", facts={"service": service.id, "job": job.id})
     for one in pair:
         if need(one, one.top) is None:
             return Verdict(code="needs_alone", facts={"holder": other.id, "unknown": one.id})

@@ -128,10 +128,8 @@ def slots(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """max_active_jobs: one per device unless set; the CPU lane has four places of its own."""
     if not isinstance(want.holder, Job):
         return None
-    lane = want.holder.lane
-    limit = 4 if lane == "cpu" else s.policy.max_active_jobs
-    limit = len(s.devices) if limit is None else limit
-    active = 0
+    lane, active = want.holder.lane, 0
+    limit = job_places(lane, s)
     for hid in {*plan.placed, *plan.standing}:
         job = s.holders[hid]
         if isinstance(job, Job) and hid != want.holder.id and job.lane == lane:
@@ -140,6 +138,26 @@ def slots(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     if active < limit:
         return None
     return Verdict(code="slots", facts={"active": active, "limit": limit})
+
+
+def job_places(lane: str, s: Snapshot) -> int:
+    if lane == "cpu":
+        return 4
+    return len(s.devices) if s.policy.max_active_jobs is None else s.policy.max_active_jobs
+
+
+def slots_now(job: Job, starting: int, s: Snapshot) -> Verdict | None:
+    """Is its place free already? The plan may count on one whose holder has not left yet.
+
+    Args:
+        starting: jobs of its lane that are started in this same turn.
+    """
+    limit, active = job_places(job.lane, s), starting
+    for hid in s.present:
+        other, moving = s.holders[hid], s.pending.get(hid)
+        if isinstance(other, Job) and hid != job.id and other.lane == job.lane:
+            active += is_active(other) or (moving is not None and not moving.frees)
+    return Verdict(code="slots", facts={"active": active, "limit": limit}) if active >= limit else None
 
 
 def backoff(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:

@@ -23,6 +23,7 @@ from headway.core.model import (
     Snapshot,
     Verdict,
 )
+from headway.core.rules import slots_now
 
 UNREAD = ("unmeasured", "meter_silent", "device_trouble", "reading_stale")
 LATE_S = 5.0  # past its limit the driver itself should have given up
@@ -93,6 +94,9 @@ class Steps:
             facts = {"active": holder.active, "pinning": holder.gate.pinning, "engine": holder.engine_active}
             self.waits[holder.id] = Verdict(code="draining", facts={**facts, "closed": holder.gate.closed})
             return
+        if isinstance(holder, Job) and (no := slots_now(holder, self._starting(holder.lane), self.s)):
+            self.waits[holder.id] = no
+            return
         if self._blocked_for_start(holder, devices, found):
             return
         no = fit.measured(holder, to, devices, self.s)
@@ -106,6 +110,10 @@ class Steps:
         limit_s = holder.spec.wake_limit_s if isinstance(holder, Service) else found.limit_s
         self._do(holder, to, found, devices, limit_s=limit_s, cause=None)
         self.taking |= set(devices)
+
+    def _starting(self, lane: str) -> int:
+        begun = (self.s.holders[a.holder] for a in self.actions if isinstance(a, Move) and not a.frees)
+        return sum(isinstance(holder, Job) and holder.lane == lane for holder in begun)
 
     def _provably_alone(self, holder: Holder, devices: fit.Devices) -> bool:
         """No other holder of ours is on these devices, by process evidence."""

@@ -211,7 +211,7 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
             ours.add(run_id)
             if state.lock_held or (state.ran and not state.gone):
                 adopted.watch.append((hid, run_id))
-            if state.ended and state.exit is None and state.ran:
+            if state.ran and not (state.lock_held or state.gone or state.exit):
                 continue  # lost: the watcher ends what survived before it says so
             fold(draft, run_seen(hid, state))
     for run_id in runs.known():

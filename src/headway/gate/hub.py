@@ -45,7 +45,7 @@ class Hub:
         boot: str = "",
         connect: Dial = dial,
     ) -> None:
-        self.loop, self._put, self._boot, self._connect = loop, put, boot, connect
+        self.loop, self.put, self._boot, self._connect = loop, put, boot, connect
         self.holding = Holding()
         self.link = Link(self.holding, identity, self.lag_ms)
         self.pool = Pool()
@@ -117,10 +117,6 @@ class Hub:
         """The loop's clock, in seconds."""
         return self.loop.time()
 
-    def soon(self, call: Callable[[], None]) -> None:
-        """Run it after what runs now."""
-        self.loop.call_soon(call)
-
     def dispatch(self, moves: Moves) -> None:
         """Tell the owners of tickets what the holding decided."""
         for ticket in moves.forward:
@@ -171,12 +167,6 @@ class Hub:
         """The gate's own answer."""
         return local.answer(self.holding, self.link.identity.version, kind, service, name)
 
-    def bad(self, code: str, status: int) -> None:
-        """A request that could not be read ends here."""
-        self._put(
-            {"id": None, "service": None, "status": status, "ended": code, "wall_s": round(time.time(), 3)}
-        )
-
     def ended(self, exchange: "Request", how: str) -> None:
         """A request is over: write its row."""
         now_s = self.now()
@@ -187,7 +177,7 @@ class Hub:
         row["at_s"] = round(time.clock_gettime(time.CLOCK_BOOTTIME) - row["took_s"], 4)
         row["wall_s"] = round(time.time() - row["took_s"], 3)
         row["boot"] = self._boot
-        self._put(row)
+        self.put(row)
 
     # Time
 

@@ -21,7 +21,7 @@ from headway.gate.spec import Spec, replace_file, write_spec
 
 BACKLOG = 4096
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 5.0
-STEADY_S = 5.0  # a child that lived this long was no crash loop
+STEADY_S = 1.0  # a child that lived this long was no crash loop, nor was one that somebody killed
 POLL_S = 0.5
 
 
@@ -42,6 +42,7 @@ class Parent:
         self._pid: int | None = None
         self._pidfd: int | None = None
         self._own: subprocess.Popen[bytes] | None = None  # None for a child taken over
+        self._was_killed = False
         self._wake_r, self._wake_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def run(self) -> None:
@@ -116,7 +117,7 @@ class Parent:
                     signal.pidfd_send_signal(self._pidfd, signal.SIGTERM)
             if not self._child_ended(POLL_S):
                 continue
-            if not self.leaving and time.monotonic() - started_s < STEADY_S:
+            if not self.leaving and not self._was_killed and time.monotonic() - started_s < STEADY_S:
                 select.select([self._wake_r], [], [], again_s)
                 again_s = min(AGAIN_MAX_S, again_s * 2)
             else:
@@ -156,7 +157,7 @@ class Parent:
         os.close(pidfd)
         self._pid = self._pidfd = None
         if self._own is not None:
-            self._own.wait()
+            self._was_killed = self._own.wait() == -signal.SIGKILL
             self._own = None
         locks.living(self.spec.gates)  # removes what it left
         return True

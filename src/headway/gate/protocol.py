@@ -7,6 +7,7 @@ from headway.gate import local, refusals
 from headway.gate.callers import check_caller, check_place, needs_token
 from headway.gate.exchange import Exchange
 from headway.gate.heads import HEAD_MAX_BYTES, BadRequest, read_request
+from headway.gate.record import unread
 from headway.gate.request import Request
 from headway.gate.upstream import HIGH_BYTES, Transport
 
@@ -136,7 +137,7 @@ class Client(asyncio.Protocol):
         else:
             for why in list(self._paused):
                 self.unpause(why)
-            self.hub.soon(self._next)
+            self.hub.loop.call_soon(self._next)
 
     def close_if_idle(self) -> None:
         """Leave, when there is no request on it."""
@@ -187,7 +188,7 @@ class Client(asyncio.Protocol):
         preflight = local.preflight(head, hub.origins)
         if preflight is not None:
             self.write(preflight)
-            self.hub.soon(self._next)
+            self.hub.loop.call_soon(self._next)
             return
         caller = check_caller(head, hub.tokens, self.peer, token_needed=self.token_needed)
         exchange = Exchange(self, hub, head, caller, hub.request_id(head))
@@ -202,7 +203,7 @@ class Client(asyncio.Protocol):
 
     def _refuse(self, error: BadRequest) -> None:
         """A request that isn't read further: answer, and let the client read it before the close."""
-        self.hub.bad(error.code, error.status)
+        self.hub.put(unread(error.code, error.status))
         body = refusals.encode(refusals.document("openai", error.code, error.status, {}))
         self.write(refusals.reply(error.status, body, close=True))
         self._linger()

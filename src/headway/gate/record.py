@@ -1,6 +1,7 @@
 """What the request log keeps of one request: times, sizes, how it ended. Never its words."""
 
 import re
+import time
 from typing import Any, Final
 
 from headway.core.route import To
@@ -120,3 +121,8 @@ class Record:
         if found := _TOKENS.findall(tail):
             row["output_tokens"] = int(found[-1])
         return row
+
+
+def unread(code: str, status: int) -> dict[str, Any]:
+    """The log's row of a request that could not be read, and so has neither id nor service."""
+    return {"id": None, "service": None, "status": status, "ended": code, "wall_s": round(time.time(), 3)}

@@ -5,7 +5,6 @@ servers close theirs after 5 s.
 """
 
 import asyncio
-import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -85,8 +84,8 @@ async def dial(address: Address, make: Callable[[], "Upstream"]) -> "Upstream":
         if address.path:
             _, made = await loop.create_unix_connection(make, address.path)
         else:
-            context = ssl.create_default_context() if address.tls else None
-            _, made = await loop.create_connection(make, address.host, address.port, ssl=context)
+            tls = True if address.tls else None  # the system's certificates
+            _, made = await loop.create_connection(make, address.host, address.port, ssl=tls)
     return made
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -29,7 +30,7 @@ class GateLocks:
         except OSError:
             return False
         try:
-            if not _held(path):
+            if not (_held(path) and _has_open(pid, path)):
                 return False
             signal.pidfd_send_signal(handle, signal.SIGKILL)
         except OSError:
@@ -51,6 +52,20 @@ def _held(path: Path) -> bool:
         return True
     finally:
         os.close(handle)
+    return False
+
+
+def _has_open(pid: int, path: Path) -> bool:
+    """Does that process have the lock file open? The lock alone does not say whose pid we were given."""
+    try:
+        lock = path.stat()
+        fds = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
+    for fd in fds:
+        with suppress(OSError):
+            if os.path.samestat(fd.stat(), lock):
+                return True
     return False
 
 

@@ -68,7 +68,7 @@ class ChildMeter(Meter):
         self._thread.start()
 
     def read_now(self) -> None:
-        """Ask for a reading. Never blocks; the program is asked at most 20 times a second."""
+        """Ask for a reading. Never blocks; wishes within ASK_EVERY_S are one question to the program."""
         if self._wake is None or self._stopped:
             return
         try:

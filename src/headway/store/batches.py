@@ -68,7 +68,7 @@ def _request_row(line: RequestLine) -> Row:
         "offset": line.offset,
         "service": _if(str, fields.get("service")),
         "class": _if(str, fields.get("class")),
-        "started": _if((int, float), fields.get("start")),
+        "started": _if((int, float), fields.get("wall_s")),
         "status": _if(int, fields.get("status")),
         "waited_s": _if((int, float), fields.get("waited_s")),
         "doc": line.doc,

@@ -22,6 +22,7 @@ from headway.store.opening import IN_MEMORY, reading_engine, store_failed, writi
 
 GROUP_MAX = 256  # batches in one transaction
 LOCKED_LIMIT_S = 60.0
+CLOSING_LIMIT_S = 5.0  # the same while the daemon ends: whoever starts it again must not wait a minute
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,10 @@ class SqliteStore(Store):
         return future
 
     async def close(self) -> None:
-        """Wait until everything queued is saved or has failed, then close the file. Safe to call twice."""
+        """Wait until everything queued is saved or has failed, then close the file. Safe to call twice.
+
+        A database that another program keeps locked makes this take up to CLOSING_LIMIT_S.
+        """
         if self._closed:
             return
         self._closed = True
@@ -140,7 +144,7 @@ class SqliteStore(Store):
 
     def _attempt(self, group: list[_Waiting]) -> StoreFailed | None:
         """One transaction, tried again while another program holds the lock. Any other error rolls it back."""
-        give_up_s = time.monotonic() + self._locked_limit_s
+        began_s = time.monotonic()
         while True:
             try:
                 self._write(group)
@@ -148,7 +152,8 @@ class SqliteStore(Store):
             except Exception as error:  # whatever it was: nothing was saved, and the futures must say so
                 failed = store_failed(self._path, error)
             self._disconnect()
-            if failed.facts["reason"] != "locked" or time.monotonic() > give_up_s:
+            limit_s = min(self._locked_limit_s, CLOSING_LIMIT_S) if self._closed else self._locked_limit_s
+            if failed.facts["reason"] != "locked" or time.monotonic() - began_s > limit_s:
                 return failed
 
     def _write(self, group: list[_Waiting]) -> None:
