@@ -67,7 +67,7 @@ class Play:
             self.over.set()
             await watching
             await self._collect()
-        elif not self.ending.is_set():
+        else:
             self.facts.troubles.append(f"Headway was not ready within {READY_LIMIT_S:.0f} s")
         self.facts.seconds = self.at_s
         self.facts.exit_status = await asyncio.to_thread(self.world.down)
@@ -77,8 +77,6 @@ class Play:
     # ------------------------------------------------------------ the showing
 
     async def _ready(self) -> bool:
-        if self.ending.is_set():
-            return True
         return self.world.ready() and await self._get("/api/v1/status") is not None
 
     async def _show_time(self) -> None:

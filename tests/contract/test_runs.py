@@ -14,7 +14,7 @@ import pytest
 
 from headway.host import this_system
 from headway.host.linux_proc import Process, process, send
-from headway.host.linux_runs import LinuxRuns
+from headway.host.linux_runs import SHIM, LinuxRuns
 from headway.host.run_files import RunFiles
 from headway.ports import Runs, RunSpec
 from tests.parts.programs import ROOT, sleeper
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.contract
 LAUNCH_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from headway.host.linux_runs import LinuxRuns
+from headway.host.linux_runs import SHIM, LinuxRuns
 from headway.ports import RunSpec
 LinuxRuns(Path(sys.argv[1])).launch(RunSpec(id="r", holder="h", argv=("sh", "-c", sys.argv[2])))
 os.kill(os.getpid(), signal.SIGKILL)
@@ -272,6 +272,22 @@ async def test_a_shim_killed_early_never_leaves_a_command_that_nobody_knows_of(
     assert len(list(tmp_path.glob("ran*"))) <= seen[True]
 
 
+async def test_a_shim_that_cannot_write_started_runs_nothing(runs: Runs, tmp_path: Path) -> None:
+    files = RunFiles(runs.directory("r"))
+    lock = files.create(RunSpec(id="r", holder="h", argv=("touch", str(tmp_path / "ran"))), "token")
+    (files.directory / "started" / "in the way").mkdir(parents=True)
+    shim = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SHIM), str(lock), str(files.directory)],
+        pass_fds=(lock,),
+        start_new_session=True,
+        stderr=subprocess.PIPE,
+    )
+    os.close(lock)
+    _, words = shim.communicate(timeout=LIMIT_S)  # until the child has closed the pipe too
+    assert shim.returncode == 1 and b"Error" in words
+    assert not (tmp_path / "ran").exists() and not files.locked()
+
+
 async def test_a_launcher_killed_before_the_shim_leaves_a_run_that_never_ran(runs: Runs) -> None:
     spec = RunSpec(id="r", holder="h", argv=("true",))
     os.close(RunFiles(runs.directory("r")).create(spec, "token"))
@@ -390,9 +406,8 @@ def test_a_reused_pid_is_never_signalled() -> None:
         one = process(stranger.pid)
         assert one is not None
         send(Process(one.pid, one.parent, one.start_ticks - 1, "S", 1), signal.SIGKILL)
-        assert living([stranger.pid])
-        send(one, signal.SIGKILL)
-        stranger.wait(LIMIT_S)
+        send(one, signal.SIGTERM)
+        assert stranger.wait(LIMIT_S) == -signal.SIGTERM
 
 
 async def test_a_run_of_an_earlier_boot_owns_nothing(runs: Runs) -> None:

@@ -38,9 +38,7 @@ PROCESS = (START, STOP)
 SLEEPER = (START, SLEEP, STOP, WAKE, STOP_SLEEPER)
 
 RUN = MoveRule(source="stopped", to="running", limit_s=30.0, frees=False, creates=True)
-END = MoveRule(
-    source="running", to="stopped", limit_s=30.0, frees=True, overlaps_start=True, loses_work=True
-)
+END = MoveRule(source="running", to="stopped", limit_s=30.0, frees=True, overlaps_start=True, loses_work=True)
 PARK = MoveRule(source="running", to="parked", limit_s=30.0, frees=True, overlaps_start=True)
 RESUME = MoveRule(source="parked", to="running", limit_s=30.0, frees=False)
 END_PARKED = replace(END, source="parked", loses_work=False)
@@ -112,12 +110,20 @@ class Scene:
         """What a failing property shows: who stands where, and who asks."""
         lines = [f"devices {self.totals}, {self.s.policy}"]
         for h in self.s.holders.values():
-            asks = {c: self.s.now_s - w.since_s for c, w in h.demand.items()} if isinstance(h, Service) else {}
+            asks = (
+                {c: self.s.now_s - w.since_s for c, w in h.demand.items()} if isinstance(h, Service) else {}
+            )
             active = h.active if isinstance(h, Service) else ""
             needs = [f"{f.name} {(f.need_bytes or 0) / GIB:g}" for f in h.forms[:-1]]
             since = f"for {self.s.now_s - h.since_s:g} s, residency {h.spec.min_residency_s:g}"
-            what = f"{h.spec.placement} {h.spec.priority} {h.saved_age_s}" if isinstance(h, Job) else h.spec.keep_awake
-            lines.append(f"{h.id} {h.form} {since} x{h.spec.count} on {h.devices} {needs} {what} {asks} {active}")
+            what = (
+                f"{h.spec.placement} {h.spec.priority} {h.saved_age_s}"
+                if isinstance(h, Job)
+                else h.spec.keep_awake
+            )
+            lines.append(
+                f"{h.id} {h.form} {since} x{h.spec.count} on {h.devices} {needs} {what} {asks} {active}"
+            )
         return "\n".join(lines)
 
     def draft(self) -> Draft:
@@ -152,7 +158,11 @@ class Scene:
         return self
 
     def service(
-        self, spec: ServiceSpec | None = None, form: str | None = "awake", on: Iterable[str] = ("gpu0",), **given: Any
+        self,
+        spec: ServiceSpec | None = None,
+        form: str | None = "awake",
+        on: Iterable[str] = ("gpu0",),
+        **given: Any,
     ) -> Scene:
         """A service in that form, quiet since long ago, with an open gate where it is awake, and its bytes."""
         spec = spec or service_spec()
@@ -167,7 +177,11 @@ class Scene:
         return self
 
     def job(
-        self, spec: JobSpec | None = None, form: str | None = "running", on: Iterable[str] = ("gpu0",), **given: Any
+        self,
+        spec: JobSpec | None = None,
+        form: str | None = "running",
+        on: Iterable[str] = ("gpu0",),
+        **given: Any,
     ) -> Scene:
         """A job in that form since long ago; at the bottom it is queued."""
         spec = spec or job_spec()

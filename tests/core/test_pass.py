@@ -171,10 +171,11 @@ def _outcome(draft: fold.Draft, action: Any) -> list[Fact]:
         gone = action.form == holder.bottom
         run_id = action.run_id or "none"
         exit_ = Exit(code=-15, at_s=draft.now_s) if gone else None
-        seen = RunSeen(
-            holder=holder.id, run_id=run_id, lock_held=not gone, pid=1, exit=exit_, gone=gone
-        )
-        return [seen, MoveAnswered(holder=holder.id, to=action.form, run_id=action.run_id, upstream="http://x")]
+        seen = RunSeen(holder=holder.id, run_id=run_id, lock_held=not gone, pid=1, exit=exit_, gone=gone)
+        return [
+            seen,
+            MoveAnswered(holder=holder.id, to=action.form, run_id=action.run_id, upstream="http://x"),
+        ]
     return []
 
 
@@ -238,7 +239,9 @@ def test_no_plan_ever_puts_together_what_does_not_go_together(scene: Scene) -> N
 
 @given(scenes(), st.sampled_from(["job", "service"]))
 @settings(max_examples=200)
-def test_a_want_that_can_never_fit_reserves_nothing_and_changes_nothing_for_others(scene: Scene, kind: str) -> None:
+def test_a_want_that_can_never_fit_reserves_nothing_and_changes_nothing_for_others(
+    scene: Scene, kind: str
+) -> None:
     before, _ = target(scene.s)
     if kind == "job":
         scene.job(job_spec("huge", 500, priority=100), "stopped", key=-1e9, enqueued_s=0.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from headway.core.model import Policy
@@ -130,9 +132,9 @@ def test_a_start_that_hangs_is_given_up_and_tried_again_with_growing_pauses() ->
     world.ask("chat")
     world.run(400)
     starts = [at for at, move in world.moves if move.form == "awake"]
-    pauses = [b - a for a, b in zip(starts, starts[1:], strict=False)]
+    pauses = [b - a for a, b in pairwise(starts)]
     assert 3 <= len(starts) <= 8
-    assert all(a <= b + 1.0 for a, b in zip(pauses, pauses[1:], strict=False))
+    assert all(a <= b + 1.0 for a, b in pairwise(pauses))
     assert world.wrong == []
 
 
@@ -160,7 +162,10 @@ def test_without_a_meter_no_job_starts_and_the_model_still_comes_back() -> None:
 def test_a_model_over_two_devices_takes_both_or_none() -> None:
     world = World({"gpu0": gib(24), "gpu1": gib(24)})
     world.service(service_spec(count=2), CHAT)
-    jobs = [world.job(job_spec(f"job{n}", parked=0.5), Habit(bytes_=gib(14), residue=gib(0.5), runs_s=30.0)) for n in range(2)]
+    jobs = [
+        world.job(job_spec(f"job{n}", parked=0.5), Habit(bytes_=gib(14), residue=gib(0.5), runs_s=30.0))
+        for n in range(2)
+    ]
     assert world.run(30, lambda: all(world.form(job) == "running" for job in jobs))
     request = world.ask("chat", takes_s=2.0)
     assert world.run(30, lambda: request.how == "answered")

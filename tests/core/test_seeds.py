@@ -127,7 +127,9 @@ def calm(world: World) -> bool:
             world.command(SetWish(target=hid, verb="release"))
 
     def over() -> bool:
-        jobs = [h for h in world.s.holders.values() if isinstance(h, Job) and h.wish != "hold" and not h.ended]
+        jobs = [
+            h for h in world.s.holders.values() if isinstance(h, Job) and h.wish != "hold" and not h.ended
+        ]
         stuck = [job for job in jobs if not waits_for_a_model_to_leave(world, job)]
         return not stuck and all(r.how in ("answered", "broken") for r in world.requests)
 

@@ -429,7 +429,9 @@ class World:
         program.held = bytes_
         for device, total in self.totals.items():
             if (used := self.used(device)) > total:
-                self.wrong.append(f"{self.now_s}: {device} holds {used} of {total}, {program.run_id} was last")
+                self.wrong.append(
+                    f"{self.now_s}: {device} holds {used} of {total}, {program.run_id} was last"
+                )
 
     def _takes(self, hid: str, program: Program) -> None:
         """What a program takes late after its start, unless it was told to step aside before."""
@@ -442,10 +444,10 @@ class World:
         left_s = self.habits[hid].runs_s - self.worked_s.get(hid, 0.0)
 
         def over() -> None:
-            if program.alive and program.running_since_s is not None:
-                if self.now_s - program.running_since_s >= left_s - 1e-6:
-                    self._pauses(hid, program)
-                    self._dies(hid, program, self.habits[hid].code)
+            since_s = program.running_since_s
+            if program.alive and since_s is not None and self.now_s - since_s >= left_s - 1e-6:
+                self._pauses(hid, program)
+                self._dies(hid, program, self.habits[hid].code)
 
         self.later(max(0.0, left_s), over)
 
@@ -466,8 +468,6 @@ class World:
             self._ends(request, "broken")
         self.later(self.habits[hid].falls_s, lambda: self._hold(program, 0))
         exit_ = Exit(code=code, at_s=self.now_s)
-        seen = RunSeen(
-            holder=hid, run_id=program.run_id, lock_held=False, pid=4711, exit=exit_, gone=True
-        )
+        seen = RunSeen(holder=hid, run_id=program.run_id, lock_held=False, pid=4711, exit=exit_, gone=True)
         self.told(seen, LINK_S)
         self._measure()

@@ -6,7 +6,7 @@ import random
 import time
 import uuid
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
@@ -168,8 +168,13 @@ class Witness:
     ) -> None:
         self._memory.__exit__(kind, error, trace)
 
-    def check(self, talks: list[Talk], jobs: tuple[str, ...] = ()) -> None:
-        """Assert it. The daemon has to be there; `talks` are all that were ever sent."""
+    def check(self, talks: Sequence[Talk], jobs: Sequence[str] = (), lost: Sequence[Talk] = ()) -> None:
+        """Assert it; the daemon has to be there.
+
+        Args:
+            talks: all that were answered, or refused: each is in the log.
+            lost: those that a kill may have cut off before anything was written of them.
+        """
         stack = self._stack
         assert self._memory.most_bytes() <= TOTAL_BYTES, "more was held than there is"
         for job in jobs:
@@ -177,8 +182,9 @@ class Witness:
         for service in self._services:
             sent = recorded(stack.home / f"{service}.record")
             assert len(set(sent)) == len(sent), f"sent twice: {Counter(sent).most_common(3)}"
-            answered = {one.id for one in talks if one.model == service and one.whole}
-            assert answered <= set(sent), "an answer that its server never gave"
+            mine = [one for one in (*talks, *lost) if one.model == service]
+            assert {one.id for one in mine if one.whole} <= set(sent), "an answer that its server never gave"
+            assert all(one.own for one in mine), "words of another program"
             self._check_log(service, {one.id for one in talks if one.model == service})
             assert_never_sent_aside(stack, service)
 
@@ -196,13 +202,13 @@ def assert_never_sent_aside(stack: Stack, service: str) -> None:
     """No request was passed on between the word that put the service aside and the one that started it again."""
     moves = stack.events("move.asked", holder=service)
     spans = [
-        (move["at_s"], after["at_s"] if after else float("inf"))
+        (move["wall_s"], after["wall_s"] if after else float("inf"))
         for move, after in zip(moves, [*moves[1:], None], strict=True)
         if move["facts"]["form"] == "stopped" and (after is None or after["facts"]["form"] == "awake")
     ]
     for row in stack.requests(service):
         if row["sent_after_s"] is None:
             continue
-        sent_s = row["at_s"] + row["sent_after_s"]
+        sent_s = row["wall_s"] + row["sent_after_s"]
         inside = [span for span in spans if span[0] + CLOCK_S < sent_s < span[1] - CLOCK_S]
         assert not inside, f"{row['id']} was sent at {sent_s}, while {service} was aside: {inside}"

@@ -8,16 +8,16 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import psutil
 import tomlkit
 
 from demo.client import Answer
 from demo.sim_device import living, total_held
-from headway.client import Address, Client
-from headway.errors import HeadwayError
 from headway.host.locks import is_locked
+from tests.e2e.api import Api
+from tests.e2e.api import Row as Row
 from tests.e2e.asking import Asking
 from tests.e2e.tables import Table
 from tests.parts.programs import ROOT
@@ -25,11 +25,9 @@ from tests.processes import TOKEN, Started, alive, end
 from tests.waiting import NeverHappened, wait_for
 
 T = TypeVar("T")
-Row = dict[str, Any]
 Part = Literal["up", "parent", "child", "daemon", "meter"]
 
 LIMIT_S = 60.0
-PAGE = 1000
 LOG_CHARS = 12_000
 # part -> words of its command line, all of which are there
 PARTS: dict[Part, tuple[str, ...]] = {
@@ -41,12 +39,12 @@ PARTS: dict[Part, tuple[str, ...]] = {
 }
 
 
-class Stack:
+class Stack(Api):
     """One Headway. `up` starts all of it; `start_gate` and `start_daemon` its halves, without a supervisor."""
 
     def __init__(self, home: Path, config: Table, started: Started) -> None:
-        self.home, self._started = home, started
-        self.client = Client(Address(path=home / "run" / "headway.sock"))
+        super().__init__(home)
+        self._started = started
         self._asking: Asking | None = None
         self.reports.mkdir()
         self.configure(config)
@@ -106,14 +104,6 @@ class Stack:
 
     # ------------------------------------------------------------ asking
 
-    def api(self, path: str, **query: Any) -> Any:
-        """GET over the Unix socket."""
-        return self.client.get(path, **query)
-
-    def post(self, path: str, body: Row | None = None) -> Any:
-        """POST over the Unix socket."""
-        return self.client.post(path, body)
-
     @property
     def front(self) -> str:
         """URL of the front door."""
@@ -145,49 +135,6 @@ class Stack:
             self._asking = Asking(lambda: self.front)
         return self._asking
 
-    def service(self, name: str) -> Row:
-        """The row of a service."""
-        found: Row = self.api(f"/api/v1/services/{name}")
-        return found
-
-    def job(self, target: str) -> Row:
-        """The row of a job, by id or name."""
-        found: Row = self.api(f"/api/v1/jobs/{target}")
-        return found
-
-    def jobs(self, ended: bool = True) -> list[Row]:
-        """All jobs: those somewhere, then the line in order, then those that are over."""
-        page = self.api("/api/v1/jobs", ended=str(ended).lower(), limit=PAGE)
-        found: list[Row] = page["jobs"]
-        return found
-
-    def add(self, recipe: str) -> str:
-        """Queue a recipe once more; returns the id."""
-        return str(self.post("/api/v1/jobs", {"recipe": recipe})["id"])
-
-    def events(self, *codes: str, holder: str | None = None, after: int = 0) -> list[Row]:
-        """The audit behind the event with that id, oldest first: all of it, or only those codes."""
-        found: list[Row] = []
-        while page := self.api(
-            "/api/v1/history", target=holder, after=found[-1]["id"] if found else after, limit=PAGE
-        ):
-            found += page
-        return [event for event in found if not codes or event["code"] in codes]
-
-    def last_event(self) -> int:
-        """Id of the newest event; 0 before the first."""
-        found: list[Row] = self.api("/api/v1/history", last=1)
-        return int(found[0]["id"]) if found else 0
-
-    def requests(self, service: str | None = None) -> list[Row]:
-        """The gate's log as the daemon has it: one `doc` per request that is over."""
-        found: list[Row] = []
-        while page := self.api(
-            "/api/v1/requests", service=service, after=found[-1]["id"] if found else 0, limit=PAGE
-        ):
-            found += page
-        return [row["doc"] for row in found]
-
     # ------------------------------------------------------------ the device
 
     @property
@@ -213,13 +160,6 @@ class Stack:
             words = "\n".join([str(error), self.board(), *self.processes(), self.logs()])
             raise NeverHappened(words) from None
 
-    def tried(self, ask: Callable[[], T]) -> T | None:
-        """What the daemon answers; None while it does not, or does not know it."""
-        try:
-            return ask()
-        except HeadwayError:
-            return None
-
     def wait_service(self, name: str, *states: str, limit_s: float = LIMIT_S) -> Row:
         """Wait until a service is in one of the states; returns its row."""
         return self._wait_row(lambda: self.service(name), name, states, limit_s)
@@ -234,15 +174,6 @@ class Stack:
             return row if row is not None and row["state"] in states else None
 
         return self.wait(seen, f"{name} in {' or '.join(states)}", limit_s)
-
-    def board(self) -> str:
-        """Who is where and why, for a message."""
-        status = self.tried(lambda: self.api("/api/v1/status"))
-        if status is None:
-            return "the daemon does not answer"
-        rows = [*status["services"], *status["running"], *status["queued"]]
-        lines = [f"{row['name']} ({row['id']}) {row['state']}: {row['code']}: {row['why']}" for row in rows]
-        return "\n".join([*lines, *(trouble["sentence"] for trouble in status["troubles"])])
 
     def logs(self) -> str:
         """The end of what all its processes printed."""

@@ -93,7 +93,7 @@ def test_killed_while_a_model_wakes_its_requests_are_held_and_answered(stacks: S
     talks = []
     with Witness(stack, "chat") as witness:
         kills = 0
-        while kills < 5:
+        while kills < 4:
             stack.wait_job("render", "running")
             asked = [talk(stack) for _ in range(3)]
             stack.wait_service("chat", "starting")
@@ -126,7 +126,7 @@ def test_killed_while_a_job_parks_or_resumes_the_chain_goes_on(stacks: Stacks, s
     talks = []
     with Witness(stack, "chat") as witness:
         kills = 0
-        while kills < 6:
+        while kills < 4:
             asked = [talk(stack) for _ in range(2)]
             stack.wait_job("render", "parking")
             moment(chance, 1.2)
@@ -158,8 +158,8 @@ def test_killed_while_answers_stream_they_go_on_and_the_job_waits_for_their_end(
     talks = []
     with Witness(stack, "chat") as witness:
         kills = 0
-        while kills < 5:
-            asked = [talk(stack, chunks=60, pace_s=0.1) for _ in range(3)]
+        while kills < 4:
+            asked = [talk(stack, chunks=40, pace_s=0.1) for _ in range(3)]
             stack.wait(lambda: all(one.began for one, _ in asked), "the first words")  # noqa: B023
             server = process_of(stack, "chat")
             moment(chance, 1.5)

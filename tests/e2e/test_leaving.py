@@ -59,7 +59,9 @@ def test_1000_clients_that_leave_at_random_phases_leave_nothing_behind(stack: Up
         headway.wait(
             lambda: record.ids("begin") == record.ids("end") | record.ids("gone"), "every call closed"
         )
-        stats = headway.wait(lambda: (now := server_stats(headway, "chat"))["in_flight"] == 0 and now, "no call")
+        stats = headway.wait(
+            lambda: (now := server_stats(headway, "chat"))["in_flight"] == 0 and now, "no call"
+        )
         last = chat(headway, "chat")
     assert len({one.id for one in left}) == 1000
     begun = record.ids("begin")

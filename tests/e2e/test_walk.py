@@ -9,7 +9,8 @@ from demo.jobs.train import saved_step
 from demo.memory_watch import MemoryWatch
 from demo.tiny_model import WORDS
 from demo.tiny_server import recorded
-from tests.e2e.stack import PARTS, Row, Stack
+from tests.e2e.api import Row
+from tests.e2e.stack import PARTS, Stack
 from tests.e2e.tables import Table, config, llama, render, tiny, train
 from tests.parts.programs import GIB
 

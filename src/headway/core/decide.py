@@ -6,7 +6,7 @@ from headway.core import fit, rank, steps
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
 from headway.core.model import Decision, FormName, Holder, Job, Snapshot, Verdict, Want
-from headway.core.room import place_of, room_on
+from headway.core.room import cheapest_room, place_of
 from headway.core.rules import ADMIT, STAY
 
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
@@ -64,15 +64,13 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     for rule in ADMIT:
         if (no := rule(want, plan, s)) and not (must := place_of(want, no, plan, s)):
             return no
-    refusals = []
-    for devices in fit.placements(want, plan):
-        victims, refused = room_on(devices, want, plan, s, must)
-        if refused is None:
-            for victim, to in victims.items():
-                plan.aside(s.holders[victim], to, holder.id)
-            plan.keep(want, devices)
-            return Verdict(code="goes", facts={"form": want.form, "victims": sorted(victims)})
-        refusals.append(refused)
+    found, refusals = cheapest_room(want, plan, s, must)
+    if found is not None:
+        devices, leaving = found
+        for victim, to in leaving.items():
+            plan.aside(s.holders[victim], to, holder.id)
+        plan.keep(want, devices)
+        return Verdict(code="goes", facts={"form": want.form, "victims": sorted(leaving)})
     if not fit.possible(want, s):
         return _never_fits(want, s)
     if not refusals:  # what it stands on was not read since this daemon began

@@ -13,8 +13,19 @@ PORT_TRIES = 3  # each with a port chosen anew
 START_TRIES = 3  # a job that fails to start this often in a row is held with its last lines
 
 
+def measured(holder: Holder) -> Holder:
+    """It leaves a form whose need was not known: what it held last is what is known from now on."""
+    form = holder.form_named(holder.form)
+    held = max(holder.seen_bytes.values(), default=0)
+    if form is None or form.need_bytes is not None or form.name == holder.bottom or not held:
+        return holder
+    forms = tuple(replace(f, learned_bytes=held) if f.name == form.name else f for f in holder.forms)
+    return replace(holder, forms=forms)
+
+
 def run_ended(d: Draft, holder: Holder) -> None:
     """No process of the run lives any more."""
+    holder = measured(holder)
     pending = d.pending.get(holder.id)
     if pending is None and holder.form == holder.bottom:
         return  # its release was verified first, and what becomes of it is settled

@@ -78,6 +78,8 @@ def decided(d: Draft, decision: Decision) -> None:
 
 def _move_asked(d: Draft, move: Move) -> None:
     holder, before = d.holders[move.holder], d.pending.get(move.holder)
+    if move.frees and before is None:
+        holder = ends.measured(holder)
     changes: dict[str, object] = {"runs": holder.runs + 1} if move.creates else {}
     if not move.frees:
         changes["devices"] = move.devices

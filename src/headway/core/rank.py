@@ -61,7 +61,7 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
 
 
 def cost_to_push(victim: Holder) -> tuple[int, float, float, str]:
-    """Smaller is cheaper: work that would be lost, then seconds to restore, then lowest rank."""
+    """Smaller is cheaper: work that would be lost, then seconds to restore, then lowest rank or longest unused."""
     form = aside_form(victim)
     found = rule(victim, victim.form, form) if form else None
     loses = 1 if found and found.loses_work and isinstance(victim, Job) and victim.saved_age_s != 0.0 else 0
@@ -69,4 +69,5 @@ def cost_to_push(victim: Holder) -> tuple[int, float, float, str]:
     restore_s = (rung.leave_s if rung else None) or 0.0
     if isinstance(victim, Job):
         return (loses, restore_s, -victim.key, victim.id)
-    return (loses, restore_s, -victim.since_s, victim.id)
+    used_s = max(victim.since_s, victim.last_end_s or 0.0) if isinstance(victim, Service) else victim.since_s
+    return (loses, restore_s, used_s, victim.id)

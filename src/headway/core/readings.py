@@ -70,6 +70,8 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
     form = holder.form_named(holder.form)
     settled = form is not None and (form.name == holder.top or fact.at_s >= holder.since_s + SETTLES_S)
     learns = form is not None and settled and not moving and holder.form != holder.bottom
+    if form is not None and form.need_bytes is None:
+        learns = False  # on its first run it may still grow, and has its device alone: see ends.measured
     if form is not None and learns and peak > (form.learned_bytes or 0):
         grown = peak > (form.learned_bytes or 0) + TOLERANCE_BYTES
         forms = tuple(replace(f, learned_bytes=peak) if f.name == form.name else f for f in forms)

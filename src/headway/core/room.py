@@ -27,6 +27,30 @@ def place_of(want: Want, no: Verdict, plan: Plan, s: Snapshot) -> dict[str, Form
     return {}
 
 
+def cheapest_room(
+    want: Want, plan: Plan, s: Snapshot, must: Leaving
+) -> tuple[tuple[Devices, Leaving] | None, list[Verdict]]:
+    """The devices on which it makes the least trouble: where nobody has to leave, else where the cheapest have to.
+
+    Returns:
+        ((devices, who goes to which form), []), or (None, why not on each set of devices).
+    """
+    best: tuple[tuple[float, ...], Devices, Leaving] | None = None
+    refusals = []
+    for devices in fit.placements(want, plan):
+        leaving, refused = room_on(devices, want, plan, s, must)
+        if refused is not None:
+            refusals.append(refused)
+            continue
+        costs = [rank.cost_to_push(s.holders[hid]) for hid in leaving if hid not in must]
+        if not costs:
+            return (devices, leaving), []
+        total = (sum(cost[0] for cost in costs), sum(cost[1] for cost in costs), float(len(costs)))
+        if best is None or total < best[0]:
+            best = (total, devices, leaving)
+    return (best[1:], []) if best else (None, refusals)
+
+
 def room_on(
     devices: Devices, want: Want, plan: Plan, s: Snapshot, must: Leaving = fit.NOBODY
 ) -> tuple[Leaving, Verdict | None]:

@@ -12,7 +12,19 @@ from headway.core.commands import Configure
 from headway.core.draft import Draft
 from headway.core.facts import RunSeen
 from headway.core.fold import fold
-from headway.core.model import Device, Gate, Holder, Job, Move, Pending, Policy, Service, Snapshot
+from headway.core.model import (
+    Device,
+    Gate,
+    Holder,
+    HolderId,
+    Job,
+    Move,
+    Pending,
+    Policy,
+    Run,
+    Service,
+    Snapshot,
+)
 from headway.daemon.act import hook_id
 from headway.daemon.observe import run_seen
 from headway.ports import Runs, Saved
@@ -206,7 +218,7 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
             state = runs.read(run_id)
             if state is None:
                 if holder.run is not None and holder.run.id == run_id and holder.run.alive:
-                    fold(draft, RunSeen(holder=hid, run_id=run_id, lock_held=False, gone=True))
+                    fold(draft, _vanished(hid, holder.run))
                 continue
             ours.add(run_id)
             if state.lock_held or (state.ran and not state.gone):
@@ -218,6 +230,13 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
         state = None if run_id in ours else runs.read(run_id)
         if state is not None and state.kind == "main" and state.lock_held:
             adopted.orphans.append(run_id)
+
+
+def _vanished(hid: HolderId, run: Run) -> RunSeen:
+    """Somebody removed its directory: of a run without files nothing is known but that it was."""
+    return RunSeen(
+        holder=hid, run_id=run.id, lock_held=False, pid=run.pid, boot_id=run.boot_id, exit=run.exit, gone=True
+    )
 
 
 def again(pending: Pending, now_s: float) -> Move:

@@ -33,7 +33,7 @@ class LinkServer:
         try:
             while data := await reader.read(READ_BYTES):
                 self._links.feed(peer, data, self._clock.now_s())
-        except (WireError, OSError):
+        except (WireError, OSError, asyncio.CancelledError):
             pass  # its permission to forward stays as it was; it connects again
         finally:
             self._links.lost(peer, self._clock.now_s())

@@ -16,7 +16,7 @@ from headway.core.model import CloseGate, Decision, Measure, Move, OpenGate, Sig
 from headway.daemon.act import Act
 from headway.daemon.hub import StateHub
 from headway.daemon.record import Recorder
-from headway.daemon.undo import Undo
+from headway.daemon.undo import Undo, mode_of
 from headway.ports import Clock
 
 TURN_S = 1.0  # at least one turn in this time
@@ -81,9 +81,9 @@ class Loop:
             fold(draft, fact)
         if self._undo is not None:
             self._undo.apply(draft)
-        before = dict(draft.holders) if commands else {}
+        before, mode = dict(draft.holders) if commands else {}, mode_of(draft)
         replies = [(self._apply(draft, command), reply) for command, reply in commands]
-        self._undo = Undo.of(before, draft) if commands else None
+        self._undo = Undo.of(before, mode, draft) if commands else None
         decision = decide(draft.view())
         decided(draft, decision)
         self._s = draft.done()

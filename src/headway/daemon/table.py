@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from headway.core import view, wire, words
-from headway.core.model import HolderId, Service, Snapshot, Verdict
+from headway.core import phrases, view, wire, words
+from headway.core.fit import Plan, placements
+from headway.core.model import Holder, HolderId, Rank, Service, Snapshot, Verdict, Want
 
 FAILED_CODES = ("not_ours", "never_fits", "no_device")  # waiting does not help: answered 503 at once
 
@@ -39,7 +40,7 @@ def _row(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict]) ->
         wake_limit_s=spec.wake_limit_s,
         on_cancel=spec.on_cancel,
         word=words.service_state(service, s.pending.get(service.id)),
-        why=_why(service, s, verdicts) if state != "awake" else {},
+        why=_why(service, s, verdicts, state == "failed") if state != "awake" else {},
     )
 
 
@@ -58,13 +59,48 @@ def _state(
     return "aside"
 
 
-def _why(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> dict[str, Any]:
+def _why(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], failed: bool) -> dict[str, Any]:
     """Facts of behaviour 3.6, without ages: a row that changes by the second would be sent by the second."""
     verdict = view.reason(service, s, verdicts)
-    holder = s.holders.get(str(verdict.facts.get("holder") or verdict.facts.get("service") or ""))
     facts: dict[str, Any] = {"code": verdict.code}
-    if holder is not None and holder.id != service.id:
+    if (holder := _in_the_way(service, verdict, s)) is not None:
         facts |= {"activity": holder.id, "note": holder.spec.name, "preemptible": holder.kind == "job"}
     if service.note:
-        facts["note"] = service.note
+        facts.setdefault("note", service.note)
+    if failed:
+        known = ("need_bytes", "devices") if verdict.code in FAILED_CODES else ()
+        facts |= {key: verdict.facts[key] for key in known if key in verdict.facts}
+        facts["message"] = f"{service.id}: {_words(service, verdict, s)}."
     return facts
+
+
+def _words(service: Service, verdict: Verdict, s: Snapshot) -> str:
+    if verdict.code in ("backoff", "start_failed") and service.note:
+        return phrases.note(service.note, service.note_facts, s)
+    lasting = {key: value for key, value in verdict.facts.items() if not key.endswith("_s")}
+    return phrases.sentence(verdict.code, lasting, s)
+
+
+def _in_the_way(service: Service, verdict: Verdict, s: Snapshot) -> Holder | None:
+    """Who holds the memory it would need: as the pass says, or while nobody asks for it, who would have to leave."""
+    for facts in (verdict.facts, _blocked(service, s) if verdict.code == "aside" else {}):
+        named = [facts.get(key) for key in ("holder", "job", "service")]
+        named += [*facts.get("moving", ()), *facts.get("victims", ())]
+        for hid in named:
+            holder = s.holders.get(str(hid))
+            if holder is not None and holder.id != service.id:
+                return holder
+    return None
+
+
+def _blocked(service: Service, s: Snapshot) -> Mapping[str, Any]:
+    """The facts of what keeps it from just starting; nothing when there is room."""
+    plan = Plan(s)
+    want = Want(holder=service, form=service.top, rank=(Rank.REQUEST, s.now_s, service.id))
+    found: Mapping[str, Any] = {}
+    for devices in placements(want, plan):
+        short = plan.short_on(devices, want)
+        if not short:
+            return {}
+        found = found or next(iter(short.values())).facts
+    return found

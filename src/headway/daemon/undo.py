@@ -17,14 +17,14 @@ class Undo:
     modes: tuple[Mode, Mode]
 
     @classmethod
-    def of(cls, before: Mapping[HolderId, Holder], draft: Draft) -> Undo:
-        """What changed in the draft since `before` was copied from it."""
+    def of(cls, before: Mapping[HolderId, Holder], mode: Mode, draft: Draft) -> Undo:
+        """What changed in the draft since holders and mode were as given."""
         changed = tuple(
             (before.get(hid), holder)
             for hid, holder in draft.holders.items()
             if before.get(hid) is not holder
         )
-        return cls(changed, (draft.base.mode, draft.other.get("mode", draft.base.mode)))
+        return cls(changed, (mode, mode_of(draft)))
 
     def apply(self, draft: Draft) -> None:
         """Put back what is still as the commands left it; what the world changed since stays."""
@@ -43,7 +43,12 @@ class Undo:
             }
             draft.put(replace(now, **back))
         was, became = self.modes
-        if was != became == draft.base.mode:
+        if was != became == mode_of(draft):
             draft.set(mode=was)
         if self.holders:
             draft.event("commands.undone", None, holders=sorted(after.id for _, after in self.holders))
+
+
+def mode_of(draft: Draft) -> Mode:
+    mode: Mode = draft.other.get("mode", draft.base.mode)
+    return mode

@@ -95,7 +95,6 @@ class Child:
         self._lock = locks.hold(self.spec.gates / f"{self.gate}.lock")
         if self._lock is None:
             raise AlreadyRunning(f"a gate {self.gate} already runs. Start one with another --id.")
-        os.write(self._lock, f"{os.getpid()}\n".encode())
         with contextlib.suppress(OSError, wire.WireError):  # without a readable one, all is closed
             table = wire.read_table(self.spec.routes.read_bytes())
             self.hub.obey(self.hub.link.preload(table, self.loop.time()))

@@ -5,32 +5,39 @@ import fcntl
 import json
 import os
 import socket
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
 NAMES_MAX_BYTES = 64 * 1024
 ASK_LIMIT_S = 2.0
+TRIES, PAUSE_S = 20, 0.005
 
 
 def hold(path: Path) -> int | None:
     """Lock a file for as long as this process lives (the returned descriptor is open); None: another holds it.
 
-    The file is made when missing. A file that was removed between open and lock is made anew.
+    The file is made when missing, and gets our pid. A file that was removed between open and lock is made anew.
+    Somebody who only looks holds it for an instant, so one failure says nothing.
     """
-    while True:
+    for _ in range(TRIES):
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(fd)
-            return None
+            time.sleep(PAUSE_S)
+            continue
         try:
             same = os.stat(path).st_ino == os.fstat(fd).st_ino
         except FileNotFoundError:
             same = False
         if same:
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
             return fd
         os.close(fd)
+    return None
 
 
 def is_held(path: Path) -> bool:
@@ -52,8 +59,7 @@ def living(gates: Path) -> list[str]:
     """Ids of the gates that live, in name order; files of dead ones are removed."""
     found = []
     for lock in sorted(gates.glob("*.lock")):
-        fd = hold(lock)
-        if fd is None:
+        if is_held(lock) or (fd := hold(lock)) is None:
             found.append(lock.stem)
             continue
         for path in (lock.with_suffix(".sock"), lock.with_suffix(".spec"), lock):

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from headway.api.events import stream
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
+from headway.core.model import Snapshot
 from headway.core.phrases import told
 
 router = APIRouter(prefix="/api/v1", tags=["history"])
@@ -30,7 +31,7 @@ async def history(
     """Lines of the audit, oldest first, each with its sentence: those with an id above `after`, or the `last` ones."""
     holder = _holder(parts, target)
     rows = await parts.reader.events(holder, *((after, limit) if last is None else (NEWEST, last)))
-    return answer(Rows, [_line(row) for row in rows])
+    return answer(Rows, [_line(row, parts.hub.snapshot) for row in rows])
 
 
 @router.get("/requests")
@@ -65,10 +66,10 @@ def _holder(parts: Parts, target: str | None) -> str | None:
     return found[0] if len(found) == 1 else target
 
 
-def _line(row: dict[str, Any]) -> dict[str, Any]:
+def _line(row: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
     """A row for people: wall clock instead of seconds since the machine's start, and the sentence."""
     facts = row.get("facts")
-    sentence = told(str(row.get("code", "")), row.get("holder"), facts if isinstance(facts, dict) else {})
+    sentence = told(str(row.get("code", "")), row.get("holder"), facts if isinstance(facts, dict) else {}, snapshot)
     shown = {key: value for key, value in row.items() if key != "at_s"}
     if (wall_s := row.get("wall_s")) is not None:
         shown["time"] = (
