@@ -66,11 +66,25 @@ def gate(paths: Paths, config_path: Path | None = None) -> int:
 
 
 def up(paths: Paths, config_path: Path | None = None) -> int:
-    """Run the gate and the daemon under a small supervisor until SIGTERM or SIGINT."""
+    """Run the gate and the daemon under a small supervisor until SIGTERM or SIGINT.
+
+    Raises:
+        AlreadyRunning: another `headway up` uses this home.
+        ConfigInvalid: the config has problems.
+    """
     from headway.config.load import load
     from headway.supervisor import supervise
 
     os.umask(0o077)
     paths.create()
     load(config_path or paths.config_file)
-    return supervise(paths, config_path)
+    lock = take_lock(paths.run_dir / "up.lock")  # what a killed one left running is adopted: see supervisor
+    if lock is None:
+        raise AlreadyRunning(
+            f"`headway up` is already running in {paths.state_dir}. See it: `headway status`.",
+            home=str(paths.state_dir),
+        )
+    try:
+        return supervise(paths, config_path)
+    finally:
+        os.close(lock)

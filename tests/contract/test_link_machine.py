@@ -5,11 +5,18 @@ forwarded until an `open` was sent. A service that nobody closes is never distur
 """
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from headway.core import wire
 from headway.core.facts import GateState
@@ -56,9 +63,11 @@ class Machine(RuleBasedStateMachine):
         self.world.order(MOVED, "closed")
 
     @precondition(
-        lambda self: self.world.links is not None
-        and self.world.awake[MOVED]
-        and self.world.rows[MOVED].gate == "closed"
+        lambda self: (
+            self.world.links is not None
+            and self.world.awake[MOVED]
+            and self.world.rows[MOVED].gate == "closed"
+        )
     )
     @rule()
     def open(self) -> None:
@@ -158,7 +167,7 @@ class Machine(RuleBasedStateMachine):
         world.settle()
         for gate in world.gates:
             for ticket in [t for t in gate.phased(Phase.FORWARDED) if t.service == MOVED]:
-                world.then(gate, ticket, lambda g=gate, t=ticket: g.holding.ended(t, world.now_s))
+                world.then(gate, ticket, partial(gate.holding.ended, ticket, world.now_s))
         world.settle()
         world.tick(ping=False)
         assert world.drained(MOVED), world.told.get(MOVED)
@@ -313,7 +322,9 @@ def test_the_random_walk_finds_a_broken_rule_too() -> None:
         links = ForgetsTheUnconnected
 
     with pytest.raises(AssertionError):
-        run_state_machine_as_test(Broken, settings=settings(TestLink.settings, max_examples=200, database=None))
+        run_state_machine_as_test(
+            Broken, settings=settings(TestLink.settings, max_examples=200, database=None)
+        )
 
 
 def test_nothing_is_drained_before_the_first_word_of_a_gate() -> None:

@@ -187,7 +187,9 @@ async def test_a_job_does_not_start_beside_a_meter_that_fell_silent(monkeypatch:
         await wait_until(lambda: world.s.holders["j1"].form == "running", LIMIT_S, "the start")
 
 
-async def test_the_way_back_of_a_model_goes_ahead_beside_a_silent_meter(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_way_back_of_a_model_goes_ahead_beside_a_silent_meter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(act, "REMEASURE_S", 0.1)
     async with LoopWorld(quiet_scene()) as world:
         await wait_until(lambda: world.meter.reads > 2, LIMIT_S)
@@ -325,7 +327,9 @@ async def test_a_request_is_served_while_the_store_is_silent_and_rows_follow() -
         await wait_until(lambda: world.is_open("chat"), LIMIT_S, "an open gate")
         assert [entry["holder"] for entry in world.journal.entries] == ["chat"] and not world.store.committed
         world.store.speak()
-        await wait_until(lambda: "chat" in world.store.holders and not world.journal.entries, LIMIT_S, "the rows")
+        await wait_until(
+            lambda: "chat" in world.store.holders and not world.journal.entries, LIMIT_S, "the rows"
+        )
         assert '"form":"awake"' in world.store.holders["chat"][1]
         assert not world.store.pending and not world.failed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,9 @@ class Desk:
         self.store, self.journal = FakeStore(mode), journal or FakeJournal()
         self.told: list[Event] = []
         self.recorder = Recorder(self.store, self.journal, FakeClock(), self.told.append)
-        self.scene = Scene(24).service(service_spec("chat"), form="stopped").job(job_spec("train"), form="stopped")
+        self.scene = (
+            Scene(24).service(service_spec("chat"), form="stopped").job(job_spec("train"), form="stopped")
+        )
         self.number = 0
 
     async def turn(self, *holders: str, event: bool = True) -> bool:
@@ -68,8 +71,6 @@ class Desk:
 
 
 def _noted(draft: Draft, hid: str, note: str) -> Any:
-    from dataclasses import replace
-
     return replace(draft.holders[hid], note=note)
 
 
@@ -110,7 +111,10 @@ async def test_rows_follow_in_order_when_a_late_store_speaks() -> None:
     assert desk.facts() == [False, True] and desk.recorder.ok
     assert await desk.turn("train")
     assert desk.store.codes() == ["turn.1", "turn.2", "turn.3", "turn.4"]
-    saved = {hid: codec.loads(type(desk.scene.s.holders[hid]), desk.store.holders[hid][1]) for hid in ("chat", "train")}
+    saved = {
+        hid: codec.loads(type(desk.scene.s.holders[hid]), desk.store.holders[hid][1])
+        for hid in ("chat", "train")
+    }
     assert {hid: holder.note for hid, holder in saved.items()} == {"chat": "n3", "train": "n4"}
 
 
@@ -145,7 +149,7 @@ async def test_any_error_of_a_commit_is_a_failure() -> None:
     desk.store.save = save  # type: ignore[method-assign]
     assert not await desk.turn("chat")
     assert not desk.recorder.ok
-    del desk.store.save  # type: ignore[attr-defined]
+    del desk.store.save
     assert await desk.turn(event=False) and "chat" in desk.store.holders
 
 

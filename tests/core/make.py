@@ -13,6 +13,7 @@ from headway.core.facts import DeviceRead
 from headway.core.model import (
     GIB,
     DeviceId,
+    Event,
     Form,
     Gate,
     Holder,
@@ -98,6 +99,19 @@ def reading(
     return DeviceRead(**{**defaults, **given})
 
 
+def moving(hid: str, source: str, to: str, **given: Any) -> Pending:
+    """A move on gpu0 that was asked one second ago and has nine more."""
+    defaults: dict[str, Any] = {
+        "devices": (dev("gpu0"),),
+        "exclusive": False,
+        "frees": to not in ("awake", "running"),
+        "started_s": T0_S - 1.0,
+        "limit_at_s": T0_S + 9.0,
+        "run_id": f"{hid}.1",
+    }
+    return Pending(holder=hid, source=source, to=to, **{**defaults, **given})
+
+
 class Scene:
     """A snapshot put together by hand: each call is a turn without a decision. `s` is the snapshot so far."""
 
@@ -119,7 +133,7 @@ class Scene:
             what = (
                 f"{h.spec.placement} {h.spec.priority} {h.saved_age_s}"
                 if isinstance(h, Job)
-                else h.spec.keep_awake
+                else getattr(h.spec, "keep_awake", "")
             )
             lines.append(
                 f"{h.id} {h.form} {since} x{h.spec.count} on {h.devices} {needs} {what} {asks} {active}"
@@ -134,11 +148,20 @@ class Scene:
         return self
 
     def fold(self, *facts: Any) -> Scene:
+        self.happens(*facts)
+        return self
+
+    def happens(self, *facts: Any) -> list[Event]:
+        """Fold them in one turn; what was told of it."""
         draft = self.draft()
         for fact in facts:
             fold.fold(draft, fact)
         self.s = draft.done()
-        return self
+        return draft.events
+
+    def under_way(self, hid: str, source: str, to: str, **given: Any) -> Scene:
+        """A move of a holder that stands there already."""
+        return self.put(self.s.holders[hid], moving(hid, source, to, **given))
 
     def read(self, foreign: int = 0, **given: Any) -> Scene:
         """A reading of every device: each shows the bytes its holders are known to have."""
@@ -209,8 +232,9 @@ class Scene:
             "seen_bytes": {d: bytes_ for d in devices if bytes_},
             "run": run,
             "runs": 1 if there else 0,
+            "forms": spec.forms,
         }
-        self.put(cls(id=hid, spec=spec, form=form, forms=spec.forms, **{**defaults, **given}))
+        self.put(cls(id=hid, spec=spec, form=form, **{**defaults, **given}))
 
     def queue(self, spec: JobSpec | None = None, **given: Any) -> str:
         """Add a job the way people do; its id."""

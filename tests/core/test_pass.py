@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from headway.core import fit, fold
 from headway.core.decide import decide, target
+from headway.core.draft import Draft
 from headway.core.facts import DeviceRead, Fact, GateState, MoveAnswered, RunSeen
 from headway.core.model import (
     CloseGate,
@@ -138,19 +139,19 @@ def wrong_together(s: Snapshot, placed: dict[str, tuple[str, tuple[str, ...]]]) 
 
 def carried_out(s: Snapshot, decision: Decision) -> Snapshot:
     """Everything that was decided happens at once, as it should, and is measured."""
-    draft = fold.Draft(s, s.now_s + TICK_S)
+    draft = Draft(s, s.now_s + TICK_S)
     fold.decided(draft, decision)
     for action in decision.actions:
         for fact in _outcome(draft, action):
             fold.fold(draft, fact)
     s = draft.done()
-    draft = fold.Draft(s, s.now_s + TICK_S)
+    draft = Draft(s, s.now_s + TICK_S)
     for device in s.devices.values():
         fold.fold(draft, _measured(s, device.id, draft.now_s))
     return draft.done()
 
 
-def _outcome(draft: fold.Draft, action: Any) -> list[Fact]:
+def _outcome(draft: Draft, action: Any) -> list[Fact]:
     holder = draft.holders[action.holder] if not isinstance(action, Measure) else None
     if isinstance(action, OpenGate | CloseGate):
         assert isinstance(holder, Service)

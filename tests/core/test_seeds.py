@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.core
 
 SEEDS = int(os.environ.get("HEADWAY_SEEDS", "100"))
 GROUP = 20
-VERBS = ("hold", "release", "pause", "resume", "stop", "kill", "cancel", "wind_down")
+VERBS: tuple[Any, ...] = ("hold", "release", "pause", "resume", "stop", "kill", "cancel", "wind_down")
 
 
 def random_world(rnd: random.Random) -> World:

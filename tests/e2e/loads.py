@@ -71,6 +71,15 @@ async def asked(
         return Reply(own_id, answer.status, seen, text, time.monotonic() - began_s)
 
 
+def table_came(stack: Stack) -> None:
+    """Wait until the gate knows its services: it listens a moment before the daemon tells it, and answers 503."""
+
+    def seen() -> bool:
+        return bool(call(stack, "/v1/models").doc["data"])
+
+    stack.wait(seen, "the gate's table")
+
+
 def begin(
     stack: Stack,
     path: str,

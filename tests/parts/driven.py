@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from headway.core.model import Form, Holder, Job, JobSpec, Run, Service, ServiceSpec
 from headway.drivers.registry import DRIVERS
@@ -143,3 +144,31 @@ def shell(script: str, *words: Sequence[str] | str) -> tuple[str, ...]:
     """`sh -c SCRIPT` with words behind it: "$0", "$1", ..."""
     flat = [one for word in words for one in ([word] if isinstance(word, str) else word)]
     return ("sh", "-c", script, *flat)
+
+
+def only(*names: str) -> pytest.MarkDecorator:
+    """Run a test of the suite for these drivers only."""
+    return pytest.mark.parametrize("driven", names, indirect=True)
+
+
+def made(name: str, directory: Path, http: aiohttp.ClientSession, model: Path) -> Driven:
+    """The driver with the program of the demo that fits it."""
+    job = (
+        "--dir",
+        directory / "job",
+        "--reports",
+        directory / "reports",
+        "--bytes",
+        "1GiB",
+        "--total",
+        "24GiB",
+    )
+    tell = command("demo.jobs.render_ctl", "--dir", directory / "job")
+    programs = {
+        "process": command("demo.tiny_server", "--port", "{port}"),
+        "llamacpp": command("demo.llama_server", "--model", model, "--port", "{port}"),
+        "restart": command("demo.jobs.train", *job, "--steps", 10**6),
+        "command": command("demo.jobs.render", *job, "--frames", 10**6),
+    }
+    assert programs.keys() == DRIVERS.keys(), "each driver has a row here"
+    return Driven(name, directory, http, programs[name], park=(*tell, "park"), resume=(*tell, "resume"))

@@ -30,7 +30,12 @@ class FakeRuns:
     def put(self, run_id: str, holder: str, **fields: Any) -> RunState:
         """A run as it stands: alive unless told otherwise."""
         self.pid += 1
-        known: dict[str, Any] = {"lock_held": True, "pid": self.pid, "start_ticks": 7, "boot_id": self.boot_id}
+        known: dict[str, Any] = {
+            "lock_held": True,
+            "pid": self.pid,
+            "start_ticks": 7,
+            "boot_id": self.boot_id,
+        }
         self.states[run_id] = RunState(id=run_id, holder=holder, **{**known, **fields})
         return self.states[run_id]
 
@@ -66,7 +71,9 @@ class FakeRuns:
     def pids(self, run_id: str) -> frozenset[int]:
         state = self.states.get(run_id)
         alive = state is not None and (state.lock_held or run_id in self.survivors)
-        return frozenset({state.pid}) if alive and state is not None and state.pid is not None else frozenset()
+        return (
+            frozenset({state.pid}) if alive and state is not None and state.pid is not None else frozenset()
+        )
 
     def owner(self, pid: int) -> str | None:
         return next((run_id for run_id in self.states if pid in self.pids(run_id)), None)

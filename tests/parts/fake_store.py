@@ -52,6 +52,10 @@ class FakeStore:
             self._commit(batch)
             future.set_result(None)
 
+    def forget(self) -> None:
+        """The process is gone: what hangs will never be committed."""
+        self._waiting.clear()
+
     async def close(self) -> None:
         self.speak()
 

@@ -18,7 +18,7 @@ from headway.daemon.hub import StateHub
 from headway.daemon.loop import Loop
 from headway.daemon.observe import Watcher
 from headway.daemon.record import Recorder
-from headway.ports import Clock, DeviceReading, Moved, Reading, RunSpec, Seen, Task
+from headway.ports import Clock, DeviceReading, Driver, Moved, Reading, RunSpec, Seen, Task
 from tests.core.make import Scene, dev
 from tests.parts.fake_runs import FakeRuns
 from tests.parts.fake_store import FakeClock, FakeJournal, FakeStore
@@ -112,8 +112,9 @@ class LoopWorld:
         total_gib: int = 24,
         store: FakeStore | None = None,
         journal: FakeJournal | None = None,
+        clock: Clock | None = None,
     ) -> None:
-        self.clock: Clock = FakeClock()
+        self.clock: Clock = clock or FakeClock()
         self.runs = runs or FakeRuns()
         self.total_bytes, self.foreign_bytes = total_gib << 30, 0
         self.bytes: dict[str, int] = {}
@@ -139,14 +140,15 @@ class LoopWorld:
 
     def _wire(self, snapshot: Snapshot, adopted: Adopted | None) -> None:
         self.hub = StateHub(snapshot)
-        self.driver, self.meter = FakeDriver(self), FakeMeter(self)
-        drivers = {"process": self.driver, "command": self.driver}
+        self.meter = FakeMeter(self)
+        self.drivers: dict[str, Driver] = {}
+        self.use(FakeDriver(self))
         self.recorder = Recorder(self.store, self.journal, self.clock, self.events.append)
         if adopted is not None:
             self.recorder.collect(adopted.draft, adopted.snapshot)
         self.watcher = Watcher(
             runs=self.runs,
-            drivers=drivers,
+            drivers=self.drivers,
             clock=self.clock,
             tell=lambda fact: self.loop.tell(fact),
             snapshot=lambda: self.hub.snapshot,
@@ -154,7 +156,7 @@ class LoopWorld:
             read_now=self.meter.read_now,
         )
         self.act = Act(
-            drivers=drivers,
+            drivers=self.drivers,
             runs=self.runs,
             meter=self.meter,
             clock=self.clock,
@@ -165,6 +167,11 @@ class LoopWorld:
         )
         self.loop = Loop(snapshot, self.clock, self.hub, self.act, self.recorder, self._gates)
         self.adopted = adopted
+
+    def use(self, driver: FakeDriver) -> None:
+        """This one moves everything."""
+        self.driver = driver
+        self.drivers |= {"process": driver, "command": driver}
 
     # ---------------------------------------------------------------- running
 
@@ -212,9 +219,9 @@ class LoopWorld:
     def hold(self, service: str, n: int = 1) -> None:
         """So many requests wait at the gate from now on."""
         self.waiting[service] = n
-        self._say(service)
+        self.say(service)
 
-    def _say(self, sid: str) -> None:
+    def say(self, sid: str) -> None:
         service = self.hub.snapshot.service(sid)
         assert service is not None
         n = self.waiting.get(sid, 0)
@@ -233,7 +240,7 @@ class LoopWorld:
                 if service.gate.wish == "open":
                     assert self.forms[sid] == service.top, f"{sid} opened while {self.forms[sid]}"
                     self.waiting[sid] = 0
-                self._say(sid)
+                self.say(sid)
 
     # ---------------------------------------------------------------- looking
 

@@ -100,4 +100,5 @@ def living(pids: Sequence[int] | frozenset[int]) -> list[int]:
 async def end_all(runs: Runs) -> None:
     """End every run, so that none outlives its test."""
     for run_id in runs.known():
-        await runs.stop(run_id, 0.0)
+        async with asyncio.timeout(LIMIT_S):
+            await runs.stop(run_id, 0.0)

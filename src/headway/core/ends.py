@@ -10,14 +10,21 @@ from headway.core.lifecycle import ENDS_AS
 from headway.core.model import Ended, Holder, HolderId, Job, Pending, Service
 
 PORT_TRIES = 3  # each with a port chosen anew
+LEARNS_S = 60.0  # after this long a job has taken the memory it needs
 START_TRIES = 3  # a job that fails to start this often in a row is held with its last lines
 
 
-def measured(holder: Holder) -> Holder:
-    """It leaves a form whose need was not known: what it held last is what is known from now on."""
+def measured(holder: Holder, now_s: float) -> Holder:
+    """It leaves a form whose need was not known: what it held last is what is known from now on.
+
+    Not what a job held that was over before it can have taken all its memory: that would be less than it needs.
+    """
     form = holder.form_named(holder.form)
     held = max(holder.seen_bytes.values(), default=0)
     if form is None or form.need_bytes is not None or form.name == holder.bottom or not held:
+        return holder
+    whole = holder.run is not None and holder.run.exit is not None and holder.run.exit.code == 0
+    if isinstance(holder, Job) and not whole and now_s - holder.since_s < LEARNS_S:
         return holder
     forms = tuple(replace(f, learned_bytes=held) if f.name == form.name else f for f in holder.forms)
     return replace(holder, forms=forms)
@@ -25,7 +32,7 @@ def measured(holder: Holder) -> Holder:
 
 def run_ended(d: Draft, holder: Holder) -> None:
     """No process of the run lives any more."""
-    holder = measured(holder)
+    holder = measured(holder, d.now_s)
     pending = d.pending.get(holder.id)
     if pending is None and holder.form == holder.bottom:
         return  # its release was verified first, and what becomes of it is settled

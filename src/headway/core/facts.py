@@ -25,6 +25,7 @@ class DeviceRead:
     pool: Literal["own", "unified"] = "own"
     trouble: str | None = None
     per_process: bool = True
+    strangers: tuple[tuple[int, int], ...] = ()  # (pid, bytes) of processes that are not ours, largest first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,6 +117,7 @@ class Plan:
             "total_bytes": device.total_bytes,
             "foreign_bytes": device.foreign_bytes,
             "holder": by[0].id if by else None,
+            **_outside(device, self.bytes_on(by[0], device_id, by[1]) or 0 if by else 0),
         }
         return Verdict(code="memory", facts=facts)
 
@@ -278,8 +279,16 @@ def _fits_now(holder: Holder, form: FormName, device: Device, s: Snapshot) -> Ve
         "foreign_bytes": device.foreign_bytes,
         "holder": biggest[1] or None,
         "holder_bytes": biggest[0],
+        **_outside(device, biggest[0]),
     }
     return Verdict(code="memory_now", facts=facts)
+
+
+def _outside(device: Device, most_bytes: int) -> dict[str, object]:
+    """Facts that name strangers, where they hold more than any one of ours."""
+    if device.foreign_bytes <= most_bytes:
+        return {}
+    return {"outside_bytes": device.foreign_bytes, "pids": tuple(pid for pid, _ in device.strangers)}
 
 
 def _own_bytes(holder: Holder, device: Device) -> int:

@@ -79,7 +79,7 @@ def decided(d: Draft, decision: Decision) -> None:
 def _move_asked(d: Draft, move: Move) -> None:
     holder, before = d.holders[move.holder], d.pending.get(move.holder)
     if move.frees and before is None:
-        holder = ends.measured(holder)
+        holder = ends.measured(holder, d.now_s)
     changes: dict[str, object] = {"runs": holder.runs + 1} if move.creates else {}
     if not move.frees:
         changes["devices"] = move.devices
@@ -91,7 +91,7 @@ def _move_asked(d: Draft, move: Move) -> None:
     if before and not before.frees:
         source = before.to  # a start that is given up: what it was going to is what must be freed
         if move.cause == "limit_passed":
-            ends.failed(d, holder, "limit_passed", limit_s=before.limit_at_s - before.started_s)
+            ends.failed(d, d.holders[holder.id], "limit_passed", limit_s=before.limit_at_s - before.started_s)
     told = before is not None and (before.shortfall_told or tell_shortfall(d, before))
     d.move(
         Pending(

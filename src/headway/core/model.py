@@ -269,6 +269,7 @@ class Device:
     free_bytes: int | None = None  # None: unknown, never free
     used_bytes: int | None = None
     foreign_bytes: int = 0  # used by nobody of ours, driver overhead included
+    strangers: tuple[tuple[int, int], ...] = ()  # (pid, bytes) of processes that are not ours, largest first
     read_at_s: float | None = None  # when that reading began
     last_change_s: float = 0.0  # end of the last move, or process exit, on it
     confidence: Confidence = "measured"

@@ -139,12 +139,14 @@ VERDICTS: Mapping[str, Phrase] = {
     "no_device": _p("no device has been seen yet", help="headway check"),
     # what is free
     "memory": _p(
+        "needs {need_bytes} on {device}; {usable_bytes} of {total_bytes} would be left, pid {pids} has {outside_bytes}",
         "needs {need_bytes} on {device}; {usable_bytes} of {total_bytes} would be left, {holder} keeps the most",
         "needs {need_bytes} on {device}; {usable_bytes} of {total_bytes} would be left",
         "does not fit",
         help="headway why {holder}",
     ),
     "memory_now": _p(
+        "needs {need_bytes} on {device}; {free_bytes} are free as measured, pid {pids} has {outside_bytes}",
         "needs {need_bytes} on {device}; {free_bytes} are free as measured, {holder} still holds {holder_bytes}",
         "needs {need_bytes} on {device}; {free_bytes} are free as measured, {foreign_bytes} used by others",
         "needs {need_bytes} on {device}; {usable_bytes} are left",

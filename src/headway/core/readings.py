@@ -25,6 +25,7 @@ def device_read(d: Draft, fact: DeviceRead) -> None:
         free_bytes=fact.free_bytes if known else None,
         used_bytes=fact.used_bytes if known else None,
         foreign_bytes=_foreign(d, fact, before),
+        strangers=fact.strangers if known else (before.strangers if before else ()),
         read_at_s=fact.at_s if known else (before.read_at_s if before else None),
         last_change_s=before.last_change_s if before else 0.0,
         confidence=fact.confidence,

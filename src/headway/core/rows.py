@@ -81,6 +81,14 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Stranger:
+    """A process that is not ours and holds memory. It is shown and counted, never touched."""
+
+    pid: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRow:
     """One device with who holds it. `free_bytes` None is unknown, never free."""
 
@@ -97,6 +105,7 @@ class DeviceRow:
     read_age_s: float | None
     trouble: str | None
     holders: tuple[Share, ...]
+    strangers: tuple[Stranger, ...] = ()  # the largest ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,19 @@ from headway.core import gaps, words
 from headway.core.fit import reserve_bytes
 from headway.core.model import Device, Holder, HolderId, Job, Service, Snapshot, Verdict
 from headway.core.phrases import help_for, note, sentence
-from headway.core.rows import DeviceRow, Head, JobPage, JobRow, Overview, Row, ServiceRow, Share, Trouble, Why
+from headway.core.rows import (
+    DeviceRow,
+    Head,
+    JobPage,
+    JobRow,
+    Overview,
+    Row,
+    ServiceRow,
+    Share,
+    Stranger,
+    Trouble,
+    Why,
+)
 
 Verdicts = Mapping[HolderId, Verdict]
 
@@ -76,6 +88,8 @@ def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
         return Verdict(code="start_failed")
     if holder.form == holder.top:
         return Verdict(code="answers" if holder.active else "idle")
+    if holder.wish == "hold":
+        return Verdict(code="held", facts={"by": holder.wish_by})
     return None if _waiting(holder) or holder.form is None else Verdict(code="aside")
 
 
@@ -199,6 +213,7 @@ def device_row(device: Device, s: Snapshot) -> DeviceRow:
         read_age_s=age_s,
         trouble=_device_trouble(device, age_s, s),
         holders=tuple(_share(holder, device, s) for holder in there),
+        strangers=tuple(Stranger(pid=pid, bytes=held) for pid, held in device.strangers),
     )
 
 

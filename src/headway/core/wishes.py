@@ -12,6 +12,7 @@ from headway.core.model import Holder, Job, JobSpec, Service, ServiceSpec, Wish
 from headway.core.rules import find_job
 
 AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
+SPACE_S = 1.0  # how far the rest of the line moves back when somebody is put where no number is left
 ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
 
 
@@ -106,7 +107,7 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
         return _refused(d, "already_ended", holder.id, ended=holder.ended)
     if isinstance(holder, Service) and command.verb in ("cancel", "wind_down", "pause"):
         return _refused(d, "not_for_services", holder.id, verb=command.verb)
-    if no := _cannot_pause(holder, command):
+    if no := _cannot_pause(d, holder, command):
         return _refused(d, no, holder.id)
     verb: Wish = command.verb  # type: ignore[assignment]
     waits = holder.form == holder.bottom and holder.id not in d.pending
@@ -117,7 +118,7 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
             d.event("job.cancelled", holder.id, by=command.by)
             return _accepted(d, holder.id, done=True)
         verb = "hold"
-    elif waits or (verb == "pause" and holder.form not in (None, holder.top)):
+    elif waits or (verb == "pause" and not _up(d, holder)):
         verb = "hold"
     wish = strengthened(holder.wish, verb)
     d.put(replace(holder, wish=wish, wish_by=command.by, wish_s=d.now_s, note=command.reason or holder.note))
@@ -125,9 +126,14 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
     return _accepted(d, holder.id, wish=wish, done=verb == "hold")
 
 
-def _cannot_pause(holder: Holder, command: SetWish) -> str | None:
-    running = holder.form == holder.top
-    if command.verb == "pause" and running and rule(holder, holder.top, "parked") is None:
+def _up(d: Draft, holder: Holder) -> bool:
+    """Is it at its top, or on its way there?"""
+    moving = d.pending.get(holder.id)
+    return holder.form in (None, holder.top) or (moving is not None and not moving.frees)
+
+
+def _cannot_pause(d: Draft, holder: Holder, command: SetWish) -> str | None:
+    if command.verb == "pause" and _up(d, holder) and rule(holder, holder.top, "parked") is None:
         return "cannot_pause"
     return None
 
@@ -185,7 +191,14 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
         at = 0 if command.where == "top" else len(keys)
     low = keys[at - 1] if at > 0 else None
     high = keys[at] if at < len(keys) else None
-    d.put(replace(job, key=_between(low, high, job.key)))
+    key = _between(low, high, job.key)
+    if low is not None and high is not None and not low < key < high:  # no number is left between these two
+        for _, hid in line[at:]:
+            behind = d.holders[hid]
+            assert isinstance(behind, Job)
+            d.put(replace(behind, key=behind.key + SPACE_S))
+        key = low + SPACE_S / 2
+    d.put(replace(job, key=key))
     d.event("job.moved", job.id, where=command.where, other=command.other, by=command.by)
     return _accepted(d, job.id, done=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
 from headway.core import wishes
@@ -16,7 +17,7 @@ from headway.core.model import CloseGate, Decision, Measure, Move, OpenGate, Sig
 from headway.daemon.act import Act
 from headway.daemon.hub import StateHub
 from headway.daemon.record import Recorder
-from headway.daemon.undo import Undo, mode_of
+from headway.daemon.undo import NOTHING, Undo, mode_of
 from headway.ports import Clock
 
 TURN_S = 1.0  # at least one turn in this time
@@ -40,7 +41,7 @@ class Loop:
         self._recorder, self._gates = recorder, gates
         self._facts: list[Fact] = []
         self._commands: list[tuple[Command, asyncio.Future[Reply]]] = []
-        self._undo: Undo | None = None  # of the last turn's commands, if it could not be saved
+        self._undo = NOTHING  # of the last turn's commands, if it could not be saved
         self._wake = asyncio.Event()
         self.turns = 0
         self.turned_s = clock.now_s()
@@ -62,10 +63,8 @@ class Loop:
         while True:
             now_s = self._clock.now_s()
             wait_s = TURN_S if recheck_at_s is None else min(TURN_S, max(RECHECK_S, recheck_at_s - now_s))
-            try:
+            with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), wait_s)
-            except TimeoutError:
-                pass
             self._wake.clear()
             recheck_at_s = (await self.turn()).recheck_at_s
             if (rest_s := FASTEST_S - (self._clock.now_s() - self.turned_s)) > 0:
@@ -79,11 +78,10 @@ class Loop:
         draft = Draft(self._s, self.turned_s)
         for fact in (*self._recorder.facts(), *facts):
             fold(draft, fact)
-        if self._undo is not None:
-            self._undo.apply(draft)
+        self._undo.apply(draft)
         before, mode = dict(draft.holders) if commands else {}, mode_of(draft)
         replies = [(self._apply(draft, command), reply) for command, reply in commands]
-        self._undo = Undo.of(before, mode, draft) if commands else None
+        self._undo = Undo.of(before, mode, draft) if commands else NOTHING
         decision = decide(draft.view())
         decided(draft, decision)
         self._s = draft.done()
@@ -94,7 +92,7 @@ class Loop:
         saved = await self._recorder.save(draft, self._s)
         self._do(decision, creating=True, saved=saved)
         if saved:
-            self._undo = None
+            self._undo = NOTHING
         for answer, reply in replies:
             if not reply.done():
                 reply.set_result(answer if saved else replace(answer, code="store_silent", accepted=False))

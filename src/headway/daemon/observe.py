@@ -15,6 +15,7 @@ POLL_S = 1.0
 SOON_S = 0.05  # while a close waits for the engine to read idle
 TOLD_EVERY_S = 5.0
 PROBE_LIMIT_S = 3.0
+STRANGERS_MAX = 8  # processes of others that are named
 APPEAR_S = 5.0  # a run that was announced and never comes
 
 
@@ -157,12 +158,15 @@ class Watcher:
         facts: list[Fact] = [MeterSilent(trouble=None)] if trouble is not None else []
         for device in reading.devices:
             seen: dict[str, int] = {}
+            strangers: list[tuple[int, int]] = []
             per_process = device.processes is not None and all(b is not None for _, b in device.processes)
             for pid, bytes_ in device.processes or ():
                 run_id = self._runs.owner(pid)
                 state = self._runs.read(run_id) if run_id else None
                 if state is not None and bytes_ is not None:
                     seen[state.holder] = seen.get(state.holder, 0) + bytes_
+                elif bytes_:
+                    strangers.append((pid, bytes_))
             facts.append(
                 DeviceRead(
                     device=device.id,
@@ -177,6 +181,7 @@ class Watcher:
                     pool="unified" if device.pool == "unified" else "own",
                     trouble=device.trouble,
                     per_process=per_process,
+                    strangers=tuple(sorted(strangers, key=lambda one: (-one[1], one[0]))[:STRANGERS_MAX]),
                 )
             )
         return facts

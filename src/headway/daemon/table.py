@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from headway.core import phrases, view, wire, words
 from headway.core.fit import Plan, placements
-from headway.core.model import Holder, HolderId, Rank, Service, Snapshot, Verdict, Want
+from headway.core.model import TOLERANCE_BYTES, Holder, HolderId, Rank, Service, Snapshot, Verdict, Want
 
 FAILED_CODES = ("not_ours", "never_fits", "no_device")  # waiting does not help: answered 503 at once
 
@@ -62,8 +62,14 @@ def _state(
 def _why(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], failed: bool) -> dict[str, Any]:
     """Facts of behaviour 3.6, without ages: a row that changes by the second would be sent by the second."""
     verdict = view.reason(service, s, verdicts)
+    if verdict.code == "aside":
+        verdict = _blocked(service, s) or verdict
     facts: dict[str, Any] = {"code": verdict.code}
-    if (holder := _in_the_way(service, verdict, s)) is not None:
+    if pids := verdict.facts.get("pids"):
+        facts |= {"activity": f"pid {pids[0]}", "note": "outside Headway", "preemptible": False}
+        steps = verdict.facts["outside_bytes"] // TOLERANCE_BYTES  # what a desktop holds changes all the time
+        facts |= {"pids": list(pids), "outside_bytes": steps * TOLERANCE_BYTES}
+    elif (holder := _in_the_way(service, verdict, s)) is not None:
         facts |= {"activity": holder.id, "note": holder.spec.name, "preemptible": holder.kind == "job"}
     if service.note:
         facts.setdefault("note", service.note)
@@ -78,29 +84,25 @@ def _words(service: Service, verdict: Verdict, s: Snapshot) -> str:
     if verdict.code in ("backoff", "start_failed") and service.note:
         return phrases.note(service.note, service.note_facts, s)
     lasting = {key: value for key, value in verdict.facts.items() if not key.endswith("_s")}
-    return phrases.sentence(verdict.code, lasting, s)
+    return ("held " if verdict.code == "held" else "") + phrases.sentence(verdict.code, lasting, s)
 
 
 def _in_the_way(service: Service, verdict: Verdict, s: Snapshot) -> Holder | None:
-    """Who holds the memory it would need: as the pass says, or while nobody asks for it, who would have to leave."""
-    for facts in (verdict.facts, _blocked(service, s) if verdict.code == "aside" else {}):
-        named = [facts.get(key) for key in ("holder", "job", "service")]
-        named += [*facts.get("moving", ()), *facts.get("victims", ())]
-        for hid in named:
-            holder = s.holders.get(str(hid))
-            if holder is not None and holder.id != service.id:
-                return holder
-    return None
+    """Who holds the memory it would need."""
+    named = [verdict.facts.get(key) for key in ("holder", "job", "service")]
+    named += [*verdict.facts.get("moving", ()), *verdict.facts.get("victims", ())]
+    found = (s.holders.get(str(hid)) for hid in named)
+    return next((holder for holder in found if holder is not None and holder.id != service.id), None)
 
 
-def _blocked(service: Service, s: Snapshot) -> Mapping[str, Any]:
-    """The facts of what keeps it from just starting; nothing when there is room."""
+def _blocked(service: Service, s: Snapshot) -> Verdict | None:
+    """What keeps a service that nobody asks for from just starting; None when there is room."""
     plan = Plan(s)
     want = Want(holder=service, form=service.top, rank=(Rank.REQUEST, s.now_s, service.id))
-    found: Mapping[str, Any] = {}
+    found: Verdict | None = None
     for devices in placements(want, plan):
         short = plan.short_on(devices, want)
         if not short:
-            return {}
-        found = found or next(iter(short.values())).facts
+            return None
+        found = found or next(iter(short.values()))
     return found

@@ -31,6 +31,9 @@ class Tail:
                 continue
             whole, end, _ = data.rpartition(b"\n")
             offset = start
+            if not end and len(data) == CHUNK_BYTES:
+                self._offsets[path.name] = moved[path.name] = start + len(data)
+                continue  # no line of ours is that long: it is passed over, or nothing behind it would ever be read
             for line in whole.split(b"\n") if end else ():
                 if text := line.decode("utf-8", "replace").strip():
                     lines.append(RequestLine(source=path.name, offset=offset, doc=text))

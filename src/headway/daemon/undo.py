@@ -49,6 +49,9 @@ class Undo:
             draft.event("commands.undone", None, holders=sorted(after.id for _, after in self.holders))
 
 
+NOTHING = Undo((), ("live", "live"))
+
+
 def mode_of(draft: Draft) -> Mode:
     mode: Mode = draft.other.get("mode", draft.base.mode)
     return mode

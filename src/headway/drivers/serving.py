@@ -193,6 +193,12 @@ class Serving:
         )
 
     async def _await_foreign(self, spec: ServiceSpec) -> str:
+        if PORT in spec.upstream:
+            raise CannotStart(
+                f"{spec.name} has no `start` command, so nobody chooses the {PORT} in its upstream. "
+                f"Give it a `start` command, or the port where it listens.",
+                holder=spec.name,
+            )
         url = self.url(spec, None)
         answer = await self.ask(spec, "GET", url + spec.health_path)
         while answer.status != 200:

@@ -1,0 +1,73 @@
+"""The gate's table from a snapshot: what a refusal will say."""
+
+from dataclasses import replace
+
+import pytest
+
+from headway.core.decide import decide
+from headway.core.model import Waiting
+from headway.daemon.table import rows
+from tests.core.make import Scene, gib, job_spec, service_spec
+
+pytestmark = pytest.mark.contract
+
+
+def why(scene: Scene, name: str = "chat") -> dict[str, object]:
+    """The facts of that row, after a pass."""
+    return dict(rows(scene.s, decide(scene.s).verdicts)[name].why)
+
+
+def state(scene: Scene, name: str = "chat") -> str:
+    return rows(scene.s, decide(scene.s).verdicts)[name].state
+
+
+def asked() -> dict[str, Waiting]:
+    """One attended request that came long ago."""
+    return {"attended": Waiting(n=1, since_s=0.0)}
+
+
+def test_a_need_larger_than_every_device_is_refused_at_once_with_need_and_devices() -> None:
+    scene = Scene(24).service(service_spec(awake=30), form="stopped", demand=asked())
+    facts = why(scene)
+    assert state(scene) == "failed"
+    assert (facts["code"], facts["need_bytes"], facts["devices"]) == (
+        "never_fits",
+        gib(30),
+        {"gpu0": gib(24)},
+    )
+    assert "30 GiB" in str(facts["message"]) and "24 GiB" in str(facts["message"])
+
+
+def test_a_service_that_nobody_asked_for_yet_names_who_holds_its_memory() -> None:
+    scene = Scene(24).service(form="stopped").job(job_spec(running=14))
+    assert (why(scene)["activity"], why(scene)["preemptible"]) == ("train", True)
+
+
+def test_nobody_is_named_where_there_is_room() -> None:
+    scene = Scene(24).service(form="stopped").job(job_spec(running=4, placement="share"))
+    assert "activity" not in why(scene)
+
+
+def test_a_service_does_not_name_itself() -> None:
+    scene = Scene(24).service(form="stopped", demand={"background": Waiting(n=1, since_s=900.0)}).job()
+    assert why(scene)["activity"] == "train"
+
+
+def test_the_largest_stranger_is_named() -> None:
+    scene = Scene(24).service(form="stopped", demand=asked())
+    scene.read(foreign=gib(12), strangers=((4711, gib(10)), (4712, gib(2))))
+    facts = why(scene)
+    assert (facts["activity"], facts["pids"], facts["outside_bytes"]) == ("pid 4711", [4711, 4712], gib(12))
+
+
+def test_a_service_held_by_hand_says_by_whom() -> None:
+    scene = Scene(24).service(form="stopped", wish="hold", wish_by="ana", wish_s=1.0)
+    assert state(scene) == "failed"
+    assert "held by ana" in str(why(scene)["message"])
+
+
+def test_a_row_does_not_change_by_time_alone() -> None:
+    scene = Scene(24).service(form="stopped", demand=asked()).job()
+    before = rows(scene.s, decide(scene.s).verdicts)
+    later = replace(scene.s, now_s=scene.s.now_s + 0.5)
+    assert rows(later, decide(later).verdicts) == before

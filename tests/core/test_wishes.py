@@ -1,0 +1,324 @@
+"""Every verb in every phase, and the queue: one table, then what a table cannot say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from headway.core import wishes
+from headway.core.commands import AddJob, Command, Configure, MoveJob, Reply, SetMode, SetWish
+from headway.core.model import Ended, Job
+from tests.core.make import Scene, dev, gib, job_spec, service_spec
+
+pytestmark = pytest.mark.core
+
+GPU = (dev("gpu0"),)
+PARKS = job_spec(parked=1)
+VERBS = ("hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
+
+
+def says(scene: Scene, command: Command) -> Reply:
+    draft = scene.draft()
+    reply = wishes.apply(draft, command)
+    scene.s = draft.done()
+    return reply
+
+
+def asks(scene: Scene, verb: Any, target: str = "train") -> str:
+    """The wish or end after a verb; in brackets the code it was refused with."""
+    reply = says(scene, SetWish(target=target, verb=verb, by="anna"))
+    holder = scene.s.holders[target]
+    if not reply.accepted:
+        return f"({reply.code})"
+    return (holder.ended if isinstance(holder, Job) else None) or holder.wish
+
+
+def job(form: str = "stopped", ended: Ended | None = None, **given: Any) -> Scene:
+    return Scene(24).job(PARKS, form, ended=ended, **given)
+
+
+def moves(form: str, to: str, **given: Any) -> Scene:
+    return job(form, devices=GPU, **given).under_way("train", form, to)
+
+
+# What each of VERBS makes of the wish, per phase. "-" : refused as already ended.
+PHASES: dict[str, tuple[Scene, tuple[str, ...]]] = {
+    "queued": (job(), ("hold", "run", "hold", "run", "hold", "hold", "hold", "cancelled", "(not_ended)")),
+    "held": (
+        job(wish="hold"),
+        ("hold", "run", "hold", "run", "hold", "hold", "hold", "cancelled", "(not_ended)"),
+    ),
+    "starting": (
+        moves("stopped", "running"),
+        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+    ),
+    "running": (
+        job("running"),
+        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+    ),
+    "running, held": (
+        job("running", wish="hold"),
+        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+    ),
+    "parking": (
+        moves("running", "parked", wish="pause"),
+        ("pause", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+    ),
+    "parked": (
+        job("parked"),
+        ("hold", "run", "hold", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+    ),
+    "resuming": (
+        moves("parked", "running"),
+        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+    ),
+    "winding down": (
+        job("running", wish="wind_down"),
+        ("wind_down", "run", "wind_down", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+    ),
+    "stopping": (
+        moves("running", "stopped", wish="stop"),
+        ("stop", "run", "stop", "run", "stop", "stop", "kill", "cancel", "(not_ended)"),
+    ),
+    "being killed": (
+        moves("running", "stopped", wish="kill"),
+        ("kill", "run", "kill", "run", "kill", "kill", "kill", "cancel", "(not_ended)"),
+    ),
+    "being cancelled": (
+        moves("running", "stopped", wish="cancel"),
+        (
+            "cancel",
+            "(cancelled)",
+            "cancel",
+            "(cancelled)",
+            "cancel",
+            "cancel",
+            "cancel",
+            "cancel",
+            "(cancelled)",
+        ),
+    ),
+    "done": (job(ended="done"), ("-", "-", "-", "-", "-", "-", "-", "-", "run")),
+    "failed": (job(ended="failed"), ("-", "-", "-", "-", "-", "-", "-", "-", "run")),
+    "lost": (job(ended="lost"), ("-", "-", "-", "-", "-", "-", "-", "-", "run")),
+    "cancelled": (
+        job(ended="cancelled", wish="cancel"),
+        ("-", "(cancelled)", "-", "(cancelled)", "-", "-", "-", "-", "(cancelled)"),
+    ),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_every_verb_in_every_phase(phase: str) -> None:
+    scene, expected = PHASES[phase]
+    before, found = scene.s, []
+    for verb in VERBS:
+        scene.s = before
+        found.append(asks(scene, verb))
+    assert found == ["(already_ended)" if word == "-" else word for word in expected]
+
+
+SERVICE_PHASES: dict[str, tuple[Scene, tuple[str, ...]]] = {
+    "awake": (Scene(24).service(), ("hold", "run", "", "run", "", "stop", "kill", "", "(not_ended)")),
+    "asleep": (
+        Scene(24).service(service_spec(asleep=1), "asleep"),
+        ("hold", "run", "", "run", "", "stop", "kill", "", "(not_ended)"),
+    ),
+    "stopped": (
+        Scene(24).service(form="stopped"),
+        ("hold", "run", "", "run", "", "hold", "hold", "", "(not_ended)"),
+    ),
+    "starting": (
+        Scene(24).service(form="stopped").under_way("chat", "stopped", "awake"),
+        ("hold", "run", "", "run", "", "stop", "kill", "", "(not_ended)"),
+    ),
+}
+
+
+@pytest.mark.parametrize("phase", SERVICE_PHASES)
+def test_every_verb_on_a_model(phase: str) -> None:
+    scene, expected = SERVICE_PHASES[phase]
+    before, found = scene.s, []
+    for verb in VERBS:
+        scene.s = before
+        found.append(asks(scene, verb, "chat"))
+    assert found == [word or "(not_for_services)" for word in expected]
+
+
+def test_a_job_without_park_cannot_pause() -> None:
+    assert asks(Scene(24).job(), "pause") == "(cannot_pause)"
+    assert asks(Scene(24).job(form="stopped"), "pause") == "hold"
+
+
+def test_a_hold_has_an_owner_and_a_time() -> None:
+    scene = job()
+    asks(scene, "hold")
+    assert (scene.s.holders["train"].wish_by, scene.s.holders["train"].wish_s) == ("anna", scene.s.now_s)
+
+
+def test_a_retry_is_a_fresh_run_at_its_old_place() -> None:
+    scene = job(ended="failed", exit_code=3, failures=2, retry_at_s=9e9, attempts_left=0, runs=4, key=-5.0)
+    asks(scene, "retry")
+    found = scene.s.holders["train"]
+    assert isinstance(found, Job)
+    assert (found.ended, found.exit_code, found.failures, found.retry_at_s, found.run) == (
+        None,
+        None,
+        0,
+        None,
+        None,
+    )
+    assert (found.runs, found.key) == (4, -5.0)
+    assert scene.s.queue["gpu"] == ((-5.0, "train"),)
+
+
+def test_a_cancel_of_one_whose_memory_is_still_seen_is_final_at_once() -> None:
+    scene = job(seen_bytes={GPU[0]: gib(1)})
+    assert asks(scene, "cancel") == "cancelled"
+
+
+# ---------------------------------------------------------------- whom a word means
+
+
+def test_a_name_means_the_only_living_one() -> None:
+    scene = Scene(24)
+    first, second = scene.queue(job_spec("render")), scene.queue(job_spec("render"))
+    assert says(scene, SetWish(target="render", verb="hold")).code == "ambiguous"
+    asks(scene, "cancel", first)
+    assert says(scene, SetWish(target="render", verb="hold")).holder == second
+    assert says(scene, SetWish(target="nobody", verb="hold")).code == "not_found"
+
+
+def test_nothing_is_half_done_when_refused() -> None:
+    scene = Scene(24)
+    scene.queue()
+    before = scene.s
+    for command in (
+        SetWish(target="nobody", verb="stop"),
+        AddJob(spec=job_spec(after=("nobody",))),
+        AddJob(spec=job_spec(after_ok=("j1", "nobody"))),
+        MoveJob(target="j1", where="before", other="nobody"),
+        MoveJob(target="nobody", where="top"),
+    ):
+        assert not says(scene, command).accepted
+        assert replace(scene.s, rev=before.rev) == before
+
+
+# ---------------------------------------------------------------- the queue
+
+
+def order(scene: Scene) -> list[str]:
+    return [hid for _, hid in scene.s.queue.get("gpu", ())]
+
+
+def test_ids_are_never_used_twice() -> None:
+    scene = Scene(24)
+    first = scene.queue()
+    asks(scene, "cancel", first)
+    draft = scene.draft()
+    draft.drop(first)
+    scene.s = draft.done()
+    assert scene.queue() == "j2"
+
+
+def test_priority_is_worth_half_an_hour_a_point() -> None:
+    scene = Scene(24)
+    normal = scene.queue(job_spec(priority=50))
+    scene.at(scene.s.now_s + 1799)
+    better = scene.queue(job_spec(priority=51))
+    assert order(scene) == [better, normal]
+    scene = Scene(24)
+    normal = scene.queue(job_spec(priority=50))
+    scene.at(scene.s.now_s + 1801)
+    assert order(scene) == [normal] and scene.queue(job_spec(priority=51)) == "j2"
+    assert order(scene) == ["j1", "j2"]
+
+
+MOVES = {
+    "to the top": (MoveJob(target="j3", where="top"), ["j3", "j1", "j2", "j4"]),
+    "to the bottom": (MoveJob(target="j1", where="bottom"), ["j2", "j3", "j4", "j1"]),
+    "before another": (MoveJob(target="j4", where="before", other="j2"), ["j1", "j4", "j2", "j3"]),
+    "after another": (MoveJob(target="j1", where="after", other="j3"), ["j2", "j3", "j1", "j4"]),
+    "to where it is": (MoveJob(target="j2", where="after", other="j1"), ["j1", "j2", "j3", "j4"]),
+}
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_moving_by_hand(name: str) -> None:
+    command, expected = MOVES[name]
+    scene = Scene(24)
+    for _ in range(4):
+        scene.queue()
+    assert says(scene, command).accepted
+    assert order(scene) == expected
+
+
+def test_moving_again_and_again_between_the_same_two_never_loses_its_place() -> None:
+    scene = Scene(24)
+    for _ in range(3):
+        scene.queue()
+    for _ in range(200):
+        first, _, last = order(scene)
+        says(scene, MoveJob(target=last, where="after", other=first))
+        assert order(scene)[:2] == [first, last]
+
+
+def test_what_has_ended_is_not_moved() -> None:
+    scene = job(ended="done")
+    assert says(scene, MoveJob(target="train", where="top")).code == "already_ended"
+    assert says(Scene(24).service(), MoveJob(target="chat", where="top")).code == "not_a_job"
+
+
+def test_lanes() -> None:
+    scene = Scene(24)
+    gpu, cpu, held = scene.queue(), scene.queue(job_spec(count=0)), scene.queue(hold=True)
+    assert {lane: [hid for _, hid in line] for lane, line in scene.s.queue.items()} == {
+        "gpu": [gpu],
+        "cpu": [cpu],
+        "held": [held],
+    }
+
+
+# ---------------------------------------------------------------- config, mode
+
+
+def test_a_recipe_makes_one_job_at_first_sight_and_never_again() -> None:
+    scene = Scene(24).configure(recipes=[(job_spec("train"), False), (job_spec("later"), True)])
+    assert [(h.spec.name, h.wish) for h in scene.s.holders.values()] == [("train", "run"), ("later", "hold")]
+    scene.configure(recipes=[(job_spec("train"), False), (job_spec("later"), True)])
+    assert len(scene.s.holders) == 2
+
+
+def test_a_reload_keeps_what_was_learned_and_drops_services_that_are_gone_and_down() -> None:
+    scene = Scene(24).service(service_spec("up")).service(service_spec("down"), "stopped")
+    known = scene.s.holders["up"]
+    scene.put(
+        replace(known, forms=(replace(known.forms[0], learned_bytes=gib(17), enter_s=3.0), *known.forms[1:]))
+    )
+    scene.configure(service_spec("up", 20))
+    assert scene.s.services == ("up",)
+    assert scene.s.holders["up"].forms[0].learned_bytes == gib(17)
+    assert scene.s.holders["up"].need_bytes("awake") == gib(20)
+    scene.configure()
+    assert scene.s.services == ("up",)  # it is in use
+
+
+def test_the_mode() -> None:
+    scene = Scene(24)
+    assert says(scene, SetMode(mode="shadow")).accepted and scene.s.mode == "shadow"
+
+
+def test_after_words_are_ids_or_names_that_are_known() -> None:
+    scene = Scene(24)
+    assert says(scene, AddJob(spec=job_spec(after=("first",)))).code == "unknown_after"
+    scene.queue(job_spec("first"))
+    assert says(scene, AddJob(spec=job_spec(after=("first",)))).accepted
+    assert says(scene, AddJob(spec=job_spec(after_ok=("j1",)))).accepted
+
+
+def test_configure_is_one_command_with_services_and_recipes() -> None:
+    scene = Scene(24)
+    reply = says(scene, Configure(services=(service_spec(),), recipes=((job_spec(), False),)))
+    assert reply.accepted and set(scene.s.holders) == {"chat", "j1"}
