@@ -182,6 +182,26 @@ def test_a_journal_entry_wins_over_the_row() -> None:
     assert adopted.snapshot.holders["chat"].runs == 2
 
 
+def test_the_end_of_an_older_run_is_not_that_of_the_start_under_way() -> None:
+    """The store was silent since before the older one died."""
+    chat = service("awake")
+    before = Before([chat], journal=[start(chat, "awake", 2)])
+    before.runs.put("chat.1", "chat", lock_held=False, exit=Exit(code=-9), gone=True)
+    before.runs.put("chat.2", "chat")
+    adopted = before.adopt()
+    assert [move.run_id for move, _ in adopted.redo] == ["chat.2"]
+    found = adopted.snapshot.holders["chat"]
+    assert found.run is not None and found.run.id == "chat.2" and not adopted.orphans
+
+
+def test_a_journaled_start_of_a_service_without_a_row_is_found() -> None:
+    """The store was silent since the first start of all."""
+    before = Before(journal=[start(service("stopped"), "awake", 1)], open={"chat": "http://u"})
+    before.runs.put("chat.1", "chat")
+    adopted = before.adopt()
+    assert [move.run_id for move, _ in adopted.redo] == ["chat.1"] and not adopted.orphans
+
+
 STALE = {"an earlier run": (3, "awake"), "this run, and it is awake": (2, "awake")}
 
 

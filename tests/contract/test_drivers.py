@@ -89,7 +89,6 @@ async def test_a_start_that_was_cut_off_and_asked_for_again_starts_one(driven: D
     moving.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await moving
-    driven.restart()
     await driven.driver.move(without_run(driven.task(driven.top)))
     assert driven.runs.known() == ["r1"] and driven.state().lock_held
     assert (await driven.driver.observe(driven.holder())).form == seen_up(driven)

@@ -67,7 +67,8 @@ async def _rests(lives: Lives) -> None:
         if job.wish != "run" and not job.ended:
             await world.loop.submit(SetWish(target=hid, verb="release"))
     world.hold("chat")
-    await wait_until(lambda: "gate.open" in world.codes("chat") or world.failed, LIMIT_S, "an open gate")
+    opened = lambda: world.is_open("chat") or "gate.open" in world.codes("chat")  # noqa: E731
+    await wait_until(lambda: opened() or world.failed, LIMIT_S, "an open gate")
     ending = asyncio.get_running_loop().create_task(_end_jobs(lives))
     await wait_until(lambda: all(job.ended for job in lives.jobs().values()), LIMIT_S, "the jobs' ends")
     ending.cancel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 from headway.core.facts import GateState
@@ -39,9 +40,9 @@ class Doors(Timeline):
         self.doors: dict[str, GateDoor] = {}
         self.requests: list[Request] = []
 
+    @abstractmethod
     def server(self, sid: str) -> str | None:
         """The form of the program behind a service; None: no process of it lives."""
-        raise NotImplementedError
 
     def ask(self, service: str, after_s: float = 0.0, takes_s: float = 0.5, cls: str = "attended") -> Request:
         request = Request(service=service, cls=cls, at_s=self.now_s + after_s, takes_s=takes_s)

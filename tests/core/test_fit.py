@@ -197,6 +197,11 @@ PLACES = {
         Scene(24, 24).job(job_spec(running=30), "stopped"),
         None,
     ),
+    "a device that it exactly fills": (Scene(20).job(job_spec(running=20), "stopped"), ("gpu0",)),
+    "not one that is a byte too small": (
+        Scene(20).job(job_spec(running=20 + 1 / (1 << 30)), "stopped"),
+        None,
+    ),
     "a CPU job needs no device": (Scene(24).job(job_spec(running=0, count=0), "stopped"), ()),
     "several services on one device": (
         Scene(48)

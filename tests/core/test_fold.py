@@ -203,6 +203,7 @@ def test_a_stop_is_not_over_while_something_of_it_lives() -> None:
     scene.at(NOW_S + 1).happens(reading("gpu0", 24, NOW_S + 1))
     assert "train" in scene.s.pending
     scene.happens(gone(code=-15, at_s=NOW_S + 1))
+    assert "train" in scene.s.pending  # that reading began before the end
     scene.at(NOW_S + 2).happens(reading("gpu0", 24, NOW_S + 2))
     assert scene.s.pending == {} and job(scene).form == "stopped"
 

@@ -9,7 +9,7 @@ import pytest
 from headway.core import rank
 from headway.core.decide import decide, target
 from headway.core.model import Form, Policy, Waiting
-from tests.core.make import Scene, gib, job_spec, service_spec
+from tests.core.make import Scene, dev, gib, job_spec, service_spec
 
 pytestmark = pytest.mark.core
 
@@ -57,9 +57,9 @@ def test_nobody_is_pushed_whose_staying_still_fits() -> None:
     scene = Scene(48, policy=Policy(max_active_jobs=9)).service(
         service_spec(awake=16), "stopped", demand=asked()
     )
-    for name, size in (("small", 2), ("large", 30), ("middle", 10)):
+    for name, size in (("a", 2), ("b", 30), ("c", 10)):
         scene.job(job_spec(name, size, 0, placement="share"))
-    assert aside(scene) == {"large": "parked"}
+    assert aside(scene) == {"b": "parked"}
 
 
 def test_a_job_that_loses_nothing_goes_before_one_that_does() -> None:
@@ -70,6 +70,18 @@ def test_a_job_that_loses_nothing_goes_before_one_that_does() -> None:
         job_spec("saved", 20, placement="share"), saved_age_s=0.0
     )
     assert aside(scene) == {"saved": "stopped"}
+
+
+def test_of_two_devices_the_one_is_taken_where_less_is_lost() -> None:
+    scene = Scene(24, 24).service(service_spec(), "stopped", demand=asked())
+    scene.job(job_spec("loses", 20)).job(job_spec("parks", 20, 1), on=("gpu1",))
+    assert aside(scene) == {"parks": "parked"}
+
+
+def test_a_job_that_is_starting_is_not_pushed_by_a_weaker_one() -> None:
+    scene = Scene(24).job(job_spec("strong", 14, 1, priority=80), "stopped", devices=(dev("gpu0"),))
+    scene.under_way("strong", "stopped", "running").job(job_spec("weak", 14), "stopped")
+    assert aside(scene) == {}
 
 
 def test_the_model_that_was_unused_for_longest_goes_first() -> None:
@@ -107,6 +119,13 @@ def test_an_attended_want_keeps_its_place_against_weaker_ones_that_would_fill_it
     scene.job(job_spec(running=1, placement="share"), "stopped")
     _, verdicts = target(scene.read().s)
     assert (verdicts["code"].code, verdicts["train"].code) == ("model_busy", "reserved")
+
+
+def test_one_that_strangers_keep_out_reserves_nothing() -> None:
+    scene = Scene(24).service(service_spec(), "stopped", demand=asked())
+    scene.job(job_spec(running=4, placement="share"), "stopped")
+    _, verdicts = target(scene.read(foreign=gib(12)).s)
+    assert (verdicts["chat"].code, verdicts["train"].code) == ("memory", "goes")
 
 
 def test_a_stronger_job_takes_the_place_of_the_weakest_that_loses_nothing() -> None:

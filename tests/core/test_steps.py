@@ -134,6 +134,18 @@ CASES: dict[str, tuple[Scene, list[tuple[str, ...]]]] = {
         .job(form="stopped"),
         [("a", "asleep")],
     ),
+    "no sleep beside the stop of a job": (
+        Scene(80)
+        .service(service_spec("a", 8, 1), gate=CLOSED, drained_s=1.0, wish="hold")
+        .job(job_spec("b", 8, placement="share"), wish="stop", key=-1e9),
+        [("b", "stopped")],
+    ),
+    "a sleep that was asked for goes before a start": (
+        Scene(80)
+        .service(service_spec("a", 8, 1), gate=CLOSED, drained_s=1.0, wish="hold")
+        .service(service_spec("b", 8), "stopped", demand=ASKED),
+        [("a", "asleep")],
+    ),
     "no sleep beside a start": (
         Scene(80, policy=Policy(max_active_jobs=2))
         .service(service_spec("a", 8, 1), gate=CLOSED, drained_s=1.0)
@@ -160,6 +172,13 @@ CASES: dict[str, tuple[Scene, list[tuple[str, ...]]]] = {
             "parked",
         ),
         [("chat", "awake")],
+    ),
+    "not one that measures the device while it starts": (
+        Scene(48)
+        .service(service_spec(moves=(replace(START, exclusive=True), STOP)), "stopped", demand=ASKED)
+        .job(job_spec(parked=1))
+        .under_way("train", "running", "parked"),
+        [],
     ),
     "a way there that needs two moves takes the first": (
         Scene(16)

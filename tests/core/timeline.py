@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from headway.core.facts import Fact, MeterSilent
@@ -13,7 +14,7 @@ LINK_S = 0.002
 METER_S = 0.03
 
 
-class Timeline:
+class Timeline(ABC):
     """A heap of (when, what), a clock, and devices whose bytes are asked for when they are read."""
 
     def __init__(self, devices: dict[str, int], policy: Policy | None = None) -> None:
@@ -40,9 +41,9 @@ class Timeline:
         else:
             self.inbox.append(fact)
 
+    @abstractmethod
     def seen(self, device: str) -> dict[str, int]:
         """Bytes on a device by holder, as they are."""
-        raise NotImplementedError
 
     # ------------------------------------------------------------ meter
 

@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.request
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from tests.e2e.stack import LIMIT_S, Stack
+from tests.e2e.tables import Table
 from tests.parts.programs import ROOT
 
 LOOK_EVERY_S = 0.02
@@ -71,13 +72,13 @@ async def asked(
         return Reply(own_id, answer.status, seen, text, time.monotonic() - began_s)
 
 
-def table_came(stack: Stack) -> None:
-    """Wait until the gate knows its services: it listens a moment before the daemon tells it, and answers 503."""
-
-    def seen() -> bool:
-        return bool(call(stack, "/v1/models").doc["data"])
-
-    stack.wait(seen, "the gate's table")
+def up(stack: Callable[[Table], Stack], config: Table) -> Stack:
+    """A stack whose devices were read, and whose gate has its table: before that it answers 503."""
+    made = stack(config)
+    if "service" in config:
+        made.wait(lambda: call(made, "/v1/models").doc["data"], "the gate's table")
+    made.wait(lambda: made.api("/api/v1/devices"), "the first reading")
+    return made
 
 
 def begin(

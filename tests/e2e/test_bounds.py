@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.loads import CHAT, Reply, begin_chat, call, chat, chat_body
+from tests.e2e.loads import CHAT, Reply, begin_chat, call, chat, chat_body, up
 from tests.e2e.stack import Stack
 from tests.e2e.tables import Table, config, render, tiny
 
@@ -34,7 +34,7 @@ def asked_of(stack: Stack, name: str) -> int:
 def test_bounds_of_waiting_are_refused_with_the_facts(stack: Up) -> None:
     # background requests do not park the job, so they wait for its memory as long as the test wants
     waits = {"attended": 90, "background": 2}
-    headway = stack(config(tiny("chat", queue_max=2, max_wait=waits), render()))
+    headway = up(stack, config(tiny("chat", queue_max=2, max_wait=waits), render()))
     job = headway.wait_job("render", "running")
 
     # X-Headway-Wait: 0 is answered now
@@ -71,7 +71,7 @@ def test_bounds_of_waiting_are_refused_with_the_facts(stack: Up) -> None:
 
 
 def test_unknown_is_404_and_stopped_is_held(stack: Up) -> None:
-    headway = stack(config(tiny("chat"), tiny("other", models=["m-1", "m-2"])))
+    headway = up(stack, config(tiny("chat"), tiny("other", models=["m-1", "m-2"])))
     missing = chat(headway, "no-such-model")
     assert_openai_refusal(missing, 404, "model_not_found")
     assert missing.error["param"] == "model"
@@ -84,7 +84,7 @@ def test_unknown_is_404_and_stopped_is_held(stack: Up) -> None:
 
 
 def test_probes_never_wake_and_control_routes_are_refused(stack: Up) -> None:
-    headway = stack(config(tiny("chat")))
+    headway = up(stack, config(tiny("chat")))
     headway.wait_service("chat", "stopped")
     health = call(headway, "/upstream/chat/health")
     assert (health.status, health.headers["x-headway-state"]) == (200, "stopped")
@@ -121,7 +121,7 @@ def assert_openai_refusal_or_ollama(answer: Reply) -> None:
 
 def test_a_failed_service_answers_503_at_once_and_not_for_ever(stack: Up) -> None:
     broken = tiny("broken", start=["false", "{port}"])
-    headway = stack(config(broken, tiny("chat"), backoff_min=600, backoff_max=600))
+    headway = up(stack, config(broken, tiny("chat"), backoff_min=600, backoff_max=600))
     answer = chat(headway, "broken")
     assert_openai_refusal(answer, 503, "service_failed")
     row = headway.wait_service("broken", "failed")

@@ -187,10 +187,15 @@ def test_another_program_on_a_dead_servers_port_never_answers_for_it(stack: Up) 
                 assert "impostor" not in str(said.error)
             else:
                 assert said.right, said
-        last = talk(headway)
-        headway.wait(lambda: last[0].whole or last[1].done(), "an answer")
-        witness.check([first, last[0], *(one for one, _ in held)], jobs=("train",))
-    assert last[0].right, last[0]
+        later = []
+
+        def answered() -> bool:
+            later.append(talk(headway)[1].result(LIMIT_S))
+            return later[-1].right
+
+        headway.wait(answered, "the end of the pause after three failures")
+        assert all("service_failed" in str(one.error) for one in later[:-1]), later
+        witness.check([first, *later, *(one for one, _ in held)], jobs=("train",))
 
 
 def test_when_only_the_wrapper_dies_its_server_is_ended_before_another_one_starts(stack: Up) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.loads import Left, RecordWatch, begin_leaving, chat, leavers, server_stats
+from tests.e2e.loads import Left, RecordWatch, begin_leaving, chat, leavers, server_stats, up
 from tests.e2e.stack import Stack
 from tests.e2e.tables import Table, config, render, tiny
 
@@ -35,7 +35,7 @@ def assert_closed_in_time(left: list[Left], record: RecordWatch) -> None:
 
 def test_1000_clients_that_leave_at_random_phases_leave_nothing_behind(stack: Up) -> None:
     paced: dict[str, Any] = {"chunks": 30, "pace_s": 0.05}
-    headway = stack(config(tiny("chat", "16GiB", "--start-delay", 1.0), render()))
+    headway = up(stack, config(tiny("chat", "16GiB", "--start-delay", 1.0), render()))
     random_ = random.Random(1000)
     job = headway.wait_job("render", "running")["id"]
     with RecordWatch(headway.home / "chat.record") as record:

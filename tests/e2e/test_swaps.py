@@ -7,7 +7,7 @@ import pytest
 
 from demo.memory_watch import MemoryWatch
 from demo.tiny_server import recorded
-from tests.e2e.loads import begin_chat, chat, many_chats
+from tests.e2e.loads import begin_chat, chat, many_chats, up
 from tests.e2e.stack import Stack
 from tests.e2e.tables import Table, config, render, tiny
 from tests.parts.programs import GIB
@@ -25,7 +25,7 @@ def frame(stack: Stack) -> int:
 
 def test_400_requests_to_two_models_are_answered_by_the_right_one_with_few_swaps(stack: Up) -> None:
     switch_after = {"attended": 1.0, "background": 600}
-    headway = stack(config(tiny("red"), tiny("blue"), min_residency=0.2, switch_after=switch_after))
+    headway = up(stack, config(tiny("red"), tiny("blue"), min_residency=0.2, switch_after=switch_after))
     random_ = random.Random(400)
     models = [random_.choice(("red", "blue")) for _ in range(400)]
     with MemoryWatch(headway.reports) as memory:
@@ -45,7 +45,7 @@ def test_400_requests_to_two_models_are_answered_by_the_right_one_with_few_swaps
 def test_background_requests_wait_while_a_job_runs_and_are_answered_with_the_next_attended_one(
     stack: Up,
 ) -> None:
-    headway = stack(config(tiny("chat"), render()))
+    headway = up(stack, config(tiny("chat"), render()))
     headway.wait_job("render", "running")
     headway.wait(lambda: frame(headway) > 2, "the first frames")
     before_it = headway.last_event()
@@ -64,12 +64,12 @@ def test_background_requests_wait_while_a_job_runs_and_are_answered_with_the_nex
 
 
 def test_background_requests_wake_a_model_when_its_memory_is_free(stack: Up) -> None:
-    headway = stack(config(tiny("chat")))
+    headway = up(stack, config(tiny("chat")))
     assert chat(headway, "chat", BACKGROUND).words.startswith("chat ")
 
 
 def test_background_requests_that_waited_too_long_park_the_job_after_all(stack: Up) -> None:
-    headway = stack(config(tiny("chat"), render(), background_max_wait=2))
+    headway = up(stack, config(tiny("chat"), render(), background_max_wait=2))
     headway.wait_job("render", "running")
     headway.wait(lambda: headway.held() == 12 * GIB, "the job's memory")
     answer = chat(headway, "chat", BACKGROUND)

@@ -11,7 +11,7 @@ import pytest
 from demo.memory_watch import MemoryWatch
 from demo.sim_device import clear, set_bytes
 from headway.core.model import GIB
-from tests.e2e.loads import begin_chat, call, chat, table_came
+from tests.e2e.loads import begin_chat, call, chat, up
 from tests.e2e.stack import Row, Stack
 from tests.e2e.tables import Entry, Table, config, render, sleeper, tiny, train
 from tests.processes import Started
@@ -20,15 +20,6 @@ pytestmark = pytest.mark.e2e
 
 Up = Callable[[Table], Stack]
 TIGHT = int(15.7 * GIB)
-
-
-def up(stack: Up, table: Table) -> Stack:
-    """A stack whose gate has its table, and whose device was read."""
-    headway = stack(table)
-    if "service" in table:
-        table_came(headway)
-    headway.wait(lambda: headway.tried(lambda: device(headway)), "the first reading")
-    return headway
 
 
 def table_knows(stack: Stack, model: str, state: str) -> None:
@@ -236,7 +227,9 @@ def test_a_parkable_job_is_ended_for_a_model_when_nobody_can_read_that_it_let_go
     headway = up(stack, config(tiny("chat"), render()))
     headway.wait_job("render", "running")
     headway.wait(lambda: headway.held() == 12 * GIB, "the job's memory")
-    assert chat(headway, "chat").words.startswith("chat "), "one park that was measured: the next may take 10 s"
+    assert chat(headway, "chat").words.startswith("chat "), (
+        "one park that was measured: the next may take 10 s"
+    )
     headway.wait_job("render", "running")
     headway.wait(lambda: headway.held() == 12 * GIB, "the job's memory")
     unread(headway)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.loads import begin_chat, chat, cli, cli_json, table_came
+from tests.e2e.loads import begin_chat, chat, cli, cli_json, up
 from tests.e2e.stack import PARTS, Row, Stack
 from tests.e2e.tables import Table, config, render, sleeper, tiny, train
 from tests.parts.programs import GIB
@@ -47,8 +47,8 @@ def line(stack: Stack) -> list[str]:
 
 def test_verbs_on_jobs_that_wait_in_line(stack: Up) -> None:
     names = ("a", "b", "c", "d")
-    headway = stack(
-        config(sleeper("running", size="20GiB"), *(sleeper(name, size="20GiB") for name in names))
+    headway = up(
+        stack, config(sleeper("running", size="20GiB"), *(sleeper(name, size="20GiB") for name in names))
     )
     headway.wait_job("running", "running")
     assert line(headway) == ["a", "b", "c", "d"]
@@ -85,7 +85,7 @@ def test_verbs_on_jobs_that_wait_in_line(stack: Up) -> None:
 
 
 def test_verbs_on_a_job_that_runs_and_one_that_is_parked(stack: Up) -> None:
-    headway = stack(config(render(), train("next", "14GiB")))
+    headway = up(stack, config(render(), train("next", "14GiB")))
     job = headway.wait_job("render", "running")
     headway.wait(lambda: frame(headway) > 2, "the first frames")
     # pause: parked and held, and the next one's turn; resume goes on in the same process
@@ -129,7 +129,7 @@ def test_verbs_on_a_job_that_runs_and_one_that_is_parked(stack: Up) -> None:
 def test_wind_down_retry_and_wait(stack: Up) -> None:
     bad = sleeper("bad", 0.1)
     bad.table["start"] = ["sh", "-c", "exit 3"]
-    headway = stack(config(bad, sleeper("good", 0.1, after=["bad"])))
+    headway = up(stack, config(bad, sleeper("good", 0.1, after=["bad"])))
     headway.wait_job("bad", "failed")
     assert headway.job("bad")["exit_code"] == 3
     headway.wait_job("good", "done")
@@ -152,8 +152,7 @@ def test_wind_down_retry_and_wait(stack: Up) -> None:
 
 
 def test_verbs_on_a_service(stack: Up) -> None:
-    headway = stack(config(tiny("chat"), train(hold=True)))
-    table_came(headway)
+    headway = up(stack, config(tiny("chat"), train(hold=True)))
     held = begin_chat(headway, "chat", chunks=40, pace_s=0.1, stream=True)
     headway.wait_service("chat", "awake")
     headway.wait(lambda: headway.service("chat")["active"] == 1, "a request in flight")
@@ -175,8 +174,7 @@ def test_verbs_on_a_service(stack: Up) -> None:
 
 
 def test_shadow_watches_and_live_acts(stack: Up) -> None:
-    headway = stack({**config(tiny("chat"), train()), "mode": "shadow"})
-    table_came(headway)
+    headway = up(stack, {**config(tiny("chat"), train()), "mode": "shadow"})
     waits = headway.wait(
         lambda: (row := cli_json(headway, "why", "train"))["code"] == "shadow" and row, "shadow"
     )
@@ -200,7 +198,7 @@ def test_shadow_watches_and_live_acts(stack: Up) -> None:
 
 
 def test_everything_that_tells_something_tells_it_as_json(stack: Up) -> None:
-    headway = stack(config(tiny("chat"), sleeper("job", size="1GiB"), render(hold=True)))
+    headway = up(stack, config(tiny("chat"), sleeper("job", size="1GiB"), render(hold=True)))
     job = headway.wait_job("job", "running")["id"]
     assert cli_json(headway, "status")["mode"] == "live"
     assert [row["id"] for row in cli_json(headway, "ps", "-a")] == [job, headway.job("render")["id"]]
@@ -238,8 +236,7 @@ def test_a_bad_config_says_every_problem_and_starts_nothing(stacks: Callable[[Ta
 
 
 def test_a_second_headway_in_the_same_home_says_so_and_disturbs_nobody(stack: Up) -> None:
-    headway = stack(config(tiny("chat"), sleeper("job")))
-    table_came(headway)
+    headway = up(stack, config(tiny("chat"), sleeper("job")))
     pids = {part: headway.pid(part) for part in PARTS}
     for verb in ("up", "daemon", "gate"):
         second: subprocess.CompletedProcess[str] = cli(headway, verb)

@@ -217,8 +217,8 @@ class LoopWorld:
     # ---------------------------------------------------------------- the gate
 
     def hold(self, service: str, n: int = 1) -> None:
-        """So many requests wait at the gate from now on."""
-        self.waiting[service] = n
+        """So many requests wait at the gate from now on; an open one sends them at once."""
+        self.waiting[service] = 0 if self.is_open(service) else n
         self.say(service)
 
     def say(self, sid: str) -> None:

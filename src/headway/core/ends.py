@@ -57,6 +57,7 @@ def died(d: Draft, service: Service, since_s: float, starting: bool) -> None:
     exit_ = service.run.exit if service.run else None
     code = exit_.code if exit_ else None
     if starting:
+        d.event("move.failed", service.id, form=service.top, reason="server_exited", exit_code=code)
         failed(d, service, "server_exited", exit_code=code)
         return
     d.event("service.died", service.id, exit_code=code)

@@ -167,6 +167,8 @@ def _observed(d: Draft, fact: Observed) -> None:
         form = service.bottom
     if form is None:
         return
+    if form == service.bottom and service.run and service.run.alive:
+        return  # the end of its run is told by the run itself, with its exit code: see _run_seen
     if form != service.form:
         d.event("service.observed", service.id, form=form, before=service.form)
         known = service.form is not None

@@ -102,5 +102,7 @@ def engine_idle(service: Service, since_s: float | None) -> bool:
     """Does the engine itself read idle, on a probe that began after `since_s`? Unread is busy."""
     if not service.spec.reads_busy:
         return True
+    if service.run is not None and service.run.exit is not None:
+        return True  # its leader ended: what is left of its tree is not asked any more
     read_s = service.engine_read_s
     return service.engine_active == 0 and read_s is not None and since_s is not None and read_s >= since_s

@@ -93,12 +93,16 @@ def adopt(
     for _, kind, doc in saved.holders:
         if kind in KINDS:
             draft.put(_fresh(codec.from_doc(KINDS[kind], _shifted(json.loads(doc), shift_s)), open_services))
-    for intent in _intents(saved, journal):
-        pending = codec.from_doc(Pending, _shifted(intent, shift_s))
-        if pending.holder in draft.holders:
+    intents = [codec.from_doc(Pending, _shifted(doc, shift_s)) for doc in _intents(saved, journal)]
+    rowless = [pending for pending in intents if pending.holder not in draft.holders]
+    for pending in intents:
+        if pending not in rowless:
             _restore(draft, pending, runs, pending.holder in open_services)
     _know_devices(draft)
     wishes.apply(draft, configure)
+    for pending in rowless:  # the store has been silent since the first start of all
+        if pending.holder in draft.holders:
+            _restore(draft, pending, runs, pending.holder in open_services)
     adopted = Adopted(draft=draft, snapshot=base)
     _see_runs(adopted, runs)
     draft.event("daemon.started", None, holders=len(draft.holders), boot_id=runs.boot_id)
@@ -225,7 +229,8 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
                 adopted.watch.append((hid, run_id))
             if state.ran and not (state.lock_held or state.gone or state.exit):
                 continue  # lost: the watcher ends what survived before it says so
-            fold(draft, run_seen(hid, state))
+            if pending is None or not pending.creates or run_id == pending.run_id:
+                fold(draft, run_seen(hid, state))  # the end of an older run is not that of the start under way
     for run_id in runs.known():
         state = None if run_id in ours else runs.read(run_id)
         if state is not None and state.kind == "main" and state.lock_held:

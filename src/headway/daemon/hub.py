@@ -49,7 +49,8 @@ class StateHub:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.add(waiter)
             try:
-                await asyncio.wait_for(waiter, limit_s)
+                async with asyncio.timeout(limit_s):
+                    await waiter
             except TimeoutError:
                 pass
             finally:

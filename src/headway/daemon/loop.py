@@ -59,14 +59,14 @@ class Loop:
 
     async def run(self) -> None:
         """Turns until cancelled."""
-        recheck_at_s: float | None = None
+        recheck_at_s = float("inf")
         while True:
-            now_s = self._clock.now_s()
-            wait_s = TURN_S if recheck_at_s is None else min(TURN_S, max(RECHECK_S, recheck_at_s - now_s))
+            wait_s = min(TURN_S, max(RECHECK_S, recheck_at_s - self._clock.now_s()))
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), wait_s)
+                async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel on Python 3.11
+                    await self._wake.wait()
             self._wake.clear()
-            recheck_at_s = (await self.turn()).recheck_at_s
+            recheck_at_s = (await self.turn()).recheck_at_s or float("inf")
             if (rest_s := FASTEST_S - (self._clock.now_s() - self.turned_s)) > 0:
                 await asyncio.sleep(rest_s)
 

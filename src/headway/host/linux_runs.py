@@ -35,7 +35,7 @@ NOT_FOR_RUNS = re.compile(r"NOTIFY_SOCKET|WATCHDOG_(PID|USEC)|LISTEN_(PID|FDS|FD
 
 
 class LinuxRuns:
-    """Implements ports.Runs over one directory."""
+    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory.absolute()
