@@ -54,7 +54,7 @@ READS = {
     "/api/v1/history?last=3&target=chat": lambda found: [row["id"] for row in found] == [2800, 2900, 3000],
     "/api/v1/history?last=40&target=chat": lambda found: len(found) == 30,
     "/api/v1/history?after=0&limit=1": lambda found: found[0]["time"] == "2001-09-09T01:46:41.000Z" and "at_s" not in found[0],
-    "/api/v1/history?limit=1": lambda found: found[0]["sentence"] == "j1: done, ran for 60 s",
+    "/api/v1/history?limit=1": lambda found: found[0]["sentence"] == "train (j1): done, ran for 60 s",
     "/api/v1/requests?service=chat": lambda found: found == [{"id": 1, "service": "chat"}],
     "/healthz": lambda found: found["status"] == "ok",
     "/readyz": lambda found: found["troubles"] == [],

@@ -244,7 +244,9 @@ def test_daemon_and_gate_killed_at_once_find_each_other_again(stack: Up, seed: i
             held, held_over = talk(headway, chunks=30, pace_s=0.1)
             headway.wait_service("chat", phase)
             moment(chance, 0.5)
-            killed_together(headway, *chance.sample(("daemon", "child"), 2))
+            together: list[Part] = ["daemon", "child"]
+            chance.shuffle(together)
+            killed_together(headway, *together)
             said, over = talk(headway)
             assert over.result(LIMIT_S).right, said
             answered.append(said)

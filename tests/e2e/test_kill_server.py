@@ -181,7 +181,7 @@ def test_another_program_on_a_dead_servers_port_never_answers_for_it(stack: Up) 
             assert str(os.getpid()) in told["sentence"], "its owner is named"
             assert not any(one.began for one, _ in held)
         assert asked == []
-        for one, over in held:
+        for _, over in held:
             said = over.result(LIMIT_S)
             if said.status == 503:  # it may have been told that the service has failed
                 assert "impostor" not in str(said.error)

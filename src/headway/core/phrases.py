@@ -206,8 +206,7 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     # the next step
     "draining": _p(
-        "waits for the gate to close", "finishes {pinning_words} in flight", "finishes what is in flight",
-        derive=_gate,
+        "its gate is still {gate}", "finishes {pinning_words} in flight", "finishes what is in flight", derive=_gate,
     ),
     "no_way": _p("its driver knows no way from {form} to {to}", "its driver knows no way there"),
     "device_busy": _p(
@@ -322,6 +321,7 @@ EVENTS: Mapping[str, Phrase] = {
     "store.speaks": _p("the database answers again"),
     "daemon.started": _p("daemon started with {holders} holders from before", "daemon started"),
     "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
+    "commands.undone": _p("could not be saved, so {holders} are as before", "could not be saved, so all is as before"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip
 
