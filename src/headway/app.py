@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from headway.host.locks import take_lock
 
 if TYPE_CHECKING:
     from headway.config.build import Built
+    from headway.config.schema import Config
 
 
 def settings(config_path: Path) -> Built:
@@ -61,8 +63,27 @@ def gate(paths: Paths, config_path: Path | None = None) -> int:
     listen |= {
         name: (config.gate.host, one.port) for name, one in config.service.items() if one.port is not None
     }
+    _first_routes(paths.run_dir / "routes.json", config)
     run_parent(Spec(str(paths.run_dir), str(paths.requests_dir), listen, __version__))
     return 0
+
+
+def _first_routes(path: Path, config: Config) -> None:
+    """Before the first daemon ever ran: the services by name, all closed, so that requests wait for it."""
+    from headway.config.checks import models_of
+    from headway.core import wire
+
+    if path.exists():
+        return
+    rows = {
+        name: wire.Service(name, rev=0, gate="closed", names=models_of(name, one))
+        for name, one in config.service.items()
+    }
+    new = path.with_name(f".routes.json.{os.getpid()}")
+    new.write_bytes(wire.encode(wire.Table(wire.PROTO, "config", rows, mode=config.mode)))
+    with suppress(FileExistsError):  # the daemon was faster, and knows more
+        os.link(new, path)
+    new.unlink()
 
 
 def up(paths: Paths, config_path: Path | None = None) -> int:

@@ -52,7 +52,7 @@ SHOWN = {
     "log train -n 2": (["two\nthree"]),
     "service ls": (["chat", "stopped"]),
     "service show chat": (["chat", "process"]),
-    "events -n 2": (["j1: done, ran for 60 s", "chat: done, ran for 60 s"]),
+    "events -n 2": (["train (j1): done, ran for 60 s", "chat: done, ran for 60 s"]),
     "mode": (["mode is live"]),
 }
 

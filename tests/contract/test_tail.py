@@ -78,6 +78,14 @@ def test_odd_bytes(tmp_path: Path, data: bytes, wanted: list[str]) -> None:
     assert docs(Tail(tmp_path, {}).read()[0]) == wanted
 
 
+def test_places_are_counted_in_bytes(tmp_path: Path) -> None:
+    first = "  {é}  \n".encode()
+    write(tmp_path, MAY, first + b"next\n")
+    lines, offsets = Tail(tmp_path, {}).read()
+    assert [(line.offset, line.doc) for line in lines] == [(0, "{é}"), (len(first), "next")]
+    assert offsets == {MAY: len(first) + 5}
+
+
 def test_no_directory_is_nothing_to_read(tmp_path: Path) -> None:
     assert Tail(tmp_path / "none", {}).read() == ([], {})
 

@@ -145,6 +145,13 @@ def linked(stack: Stack, service: str) -> None:
     stack.wait(lambda: stack.service(service)["active"] is not None, "the gate's first word")
 
 
+def rendering(stack: Stack) -> tuple[str, int]:
+    """Wait until the render job can be parked: it draws. Returns its run and pid."""
+    stack.wait_job("render", "running")
+    stack.wait((stack.home / "render" / "frame").exists, "the first frame")
+    return process_of(stack, "render")
+
+
 def line(stack: Stack) -> list[tuple[str, str]]:
     """Who waits, in order: (id, queued or held)."""
     rows = stack.jobs(ended=False)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from demo.jobs.train import saved_step
-from tests.e2e.kills import Load, Witness, line, moment, process_of, talk
+from tests.e2e.kills import Load, Witness, line, moment, process_of, rendering, talk
 from tests.e2e.stack import LIMIT_S, Stack
 from tests.e2e.tables import Entry, Table, config, render, sleeper, tiny, train
 from tests.processes import alive
@@ -89,7 +89,7 @@ def test_killed_while_a_model_wakes_its_requests_are_held_and_answered(stacks: S
     chance = random.Random(seed)
     stack = stacks(lively(tiny("chat", "16GiB", "--start-delay", 1), render()))
     up(stack)
-    before, order = process_of_running(stack), line(stack)
+    before, order = rendering(stack), line(stack)
     talks = []
     with Witness(stack, "chat") as witness:
         kills = 0
@@ -110,19 +110,13 @@ def test_killed_while_a_model_wakes_its_requests_are_held_and_answered(stacks: S
     assert not stack.events("move.failed", "job.lost", "memory.not_released")
 
 
-def process_of_running(stack: Stack) -> tuple[str, int]:
-    stack.wait_job("render", "running")
-    stack.wait(lambda: frame(stack) > 2, "the first frames")
-    return process_of(stack, "render")
-
-
 @pytest.mark.parametrize("seed", [5, 6])
 def test_killed_while_a_job_parks_or_resumes_the_chain_goes_on(stacks: Stacks, seed: int) -> None:
     chance = random.Random(seed)
     slow = ("--park-s", 1, "--resume-s", 1)
     stack = stacks(lively(tiny("chat"), render("render", "12GiB", *slow)))
     up(stack)
-    before, order = process_of_running(stack), line(stack)
+    before, order = rendering(stack), line(stack)
     talks = []
     with Witness(stack, "chat") as witness:
         kills = 0
@@ -154,7 +148,7 @@ def test_killed_while_answers_stream_they_go_on_and_the_job_waits_for_their_end(
     chance = random.Random(seed)
     stack = stacks(lively(tiny("chat"), render()))
     up(stack)
-    before, order = process_of_running(stack), line(stack)
+    before, order = rendering(stack), line(stack)
     talks = []
     with Witness(stack, "chat") as witness:
         kills = 0

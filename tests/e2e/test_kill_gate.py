@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from demo.tiny_server import recorded
-from tests.e2e.kills import Load, Witness, line, linked, moment, process_of, talk
+from tests.e2e.kills import Load, Witness, line, linked, moment, process_of, rendering, talk
 from tests.e2e.stack import LIMIT_S, Part, Stack
 from tests.e2e.tables import Table, config, render, sleeper, tiny, train
 from tests.processes import alive
@@ -112,7 +112,7 @@ def test_a_gate_killed_again_and_again_under_load_loses_only_what_it_was_passing
 
 def test_a_gate_killed_while_it_holds_requests_cuts_them_and_holds_new_ones(stack: Up) -> None:
     headway = stack(config(tiny("chat", "16GiB", "--start-delay", 1.5), render()))
-    job = headway.wait_job("render", "running")
+    job = rendering(headway)
     with Witness(headway, "chat") as witness:
         held = [talk(headway) for _ in range(3)]
         headway.wait_service("chat", "starting")
@@ -128,7 +128,7 @@ def test_a_gate_killed_while_it_holds_requests_cuts_them_and_holds_new_ones(stac
         assert sorted(sent) == sorted(one.id for one, _ in later), "nobody who was cut was sent"
         headway.wait_job("render", "running")
         witness.check([one for one, _ in (*held, *later)], jobs=("render",), log_cut=True)
-    assert process_of(headway, "render") == (job["run"], job["pid"])
+    assert process_of(headway, "render") == job
 
 
 def test_a_gate_killed_while_a_close_waits_for_it_lets_the_other_model_in(stack: Up) -> None:
@@ -236,9 +236,8 @@ def test_daemon_and_gate_killed_at_once_find_each_other_again(stack: Up, seed: i
     chance = random.Random(seed)
     late = [sleeper(f"late{number}", size="23GiB", hold=number == 1) for number in range(3)]
     headway = stack(config(tiny("chat", "16GiB", "--start-delay", 0.5), render(), *late))
-    headway.wait_job("render", "running")
-    job, order, answered = process_of(headway, "render"), line(headway), []
-    lost = []
+    job, order = rendering(headway), line(headway)
+    answered, lost = [], []
     with Witness(headway, "chat") as witness:
         for phase in ("starting", "awake"):
             held, held_over = talk(headway, chunks=30, pace_s=0.1)

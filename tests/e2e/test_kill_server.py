@@ -14,7 +14,7 @@ import pytest
 
 from demo.tiny_model import WORDS
 from demo.tiny_server import recorded
-from tests.e2e.kills import Load, Witness, linked, moment, process_of, talk
+from tests.e2e.kills import Load, Witness, linked, moment, process_of, rendering, talk
 from tests.e2e.stack import LIMIT_S, Stack
 from tests.e2e.tables import Table, config, llama, render, tiny, train
 from tests.parts.programs import GIB
@@ -84,7 +84,7 @@ def test_killed_under_load_again_and_again_only_what_it_was_answering_breaks(sta
 def test_killed_while_it_starts_it_is_started_again_and_who_waits_is_answered(stack: Up) -> None:
     headway = stack(config(tiny("chat", "16GiB", "--start-delay", 1), render()))
     linked(headway, "chat")
-    job = headway.wait_job("render", "running")
+    job = rendering(headway)
     with Witness(headway, "chat") as witness:
         held = [talk(headway) for _ in range(3)]
         headway.wait_service("chat", "starting")
@@ -97,13 +97,14 @@ def test_killed_while_it_starts_it_is_started_again_and_who_waits_is_answered(st
         (failed,) = headway.events("move.failed")
         assert (failed["holder"], failed["facts"]["reason"]) == ("chat", "server_exited")
         headway.wait_job("render", "running")
-        assert process_of(headway, "render") == (job["run"], job["pid"])
+        assert process_of(headway, "render") == job
         witness.check([one for one, _ in held], jobs=("render",))
 
 
 def test_killed_while_a_request_streams_the_next_ones_are_held_and_answered(stack: Up) -> None:
     headway = stack(config(tiny("chat", "16GiB", "--start-delay", 0.5), render()))
     linked(headway, "chat")
+    rendering(headway)
     with Witness(headway, "chat") as witness:
         cut = [talk(headway, chunks=600, pace_s=0.05) for _ in range(3)]
         headway.wait(lambda: all(one.began for one, _ in cut), "the first words")
@@ -201,7 +202,7 @@ def test_another_program_on_a_dead_servers_port_never_answers_for_it(stack: Up) 
 def test_when_only_the_wrapper_dies_its_server_is_ended_before_another_one_starts(stack: Up) -> None:
     headway = stack(config(llama("chat"), render()))
     linked(headway, "chat")
-    job = headway.wait_job("render", "running")
+    job = rendering(headway)
     assert headway.ask("chat").text == WORDS
     leader, server = headway.run_pids("chat")[:2]
     kill(leader)
@@ -210,7 +211,7 @@ def test_when_only_the_wrapper_dies_its_server_is_ended_before_another_one_start
     assert not alive(server), "the server that its wrapper left behind was ended"
     assert leader not in headway.run_pids("chat")
     headway.wait_job("render", "running")
-    assert process_of(headway, "render") == (job["run"], job["pid"])
+    assert process_of(headway, "render") == job
     assert not headway.events("job.lost", "memory.not_released")
 
 

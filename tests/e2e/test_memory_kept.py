@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from demo.memory_watch import MemoryWatch
-from tests.e2e.kills import Witness, linked, talk
+from tests.e2e.kills import Witness, linked, process_of, rendering, talk
 from tests.e2e.loads import cli
 from tests.e2e.stack import LIMIT_S, Row, Stack
 from tests.e2e.tables import Table, config, llama, python, render, tiny
@@ -42,7 +42,7 @@ def test_memory_that_falls_six_seconds_after_the_stop_is_given_to_the_job_only_t
     headway = stack(with_alerts(config(tiny("chat", "16GiB", "--lie", "late:6"), render())))
     linked(headway, "chat")
     with MemoryWatch(headway.reports) as memory:
-        headway.wait_job("render", "running")
+        rendering(headway)
         assert talk(headway)[1].result(LIMIT_S).right
         headway.wait_service("chat", "stopping")
         share = share_of(headway, "chat")
@@ -63,7 +63,7 @@ def test_a_server_that_keeps_its_memory_is_killed_before_the_job_goes_on(stack: 
     headway = stack(config(kept, render()))
     linked(headway, "chat")
     with Witness(headway, "chat") as witness, MemoryWatch(headway.reports) as memory:
-        job = headway.wait_job("render", "running")
+        job = rendering(headway)
         first = talk(headway)[1].result(LIMIT_S)
         assert first.right
         headway.wait_service("chat", "stopping")
@@ -77,7 +77,7 @@ def test_a_server_that_keeps_its_memory_is_killed_before_the_job_goes_on(stack: 
         headway.wait_job("render", "running")
         witness.check([first, later[0]], jobs=("render",))
     assert one_at_a_time(memory)
-    assert (headway.job("render")["run"], headway.job("render")["pid"]) == (job["run"], job["pid"])
+    assert process_of(headway, "render") == job
     codes = [event["facts"]["exit_code"] for event in headway.events("run.exit", holder="chat")]
     assert codes == [-9, -9], "SIGTERM was not enough"
 
@@ -95,8 +95,7 @@ def test_a_job_that_says_it_parked_and_keeps_its_memory_is_shown_told_once_and_e
     headway = stack(with_alerts(lying_render()))
     linked(headway, "chat")
     with Witness(headway, "chat") as witness, MemoryWatch(headway.reports) as memory:
-        headway.wait_job("render", "running")
-        headway.wait(lambda: (headway.home / "render" / "frame").exists(), "the first frame")
+        rendering(headway)
         first = talk(headway)[1].result(LIMIT_S)  # how long parking takes is known from now on
         assert first.right
         job = headway.wait_job("render", "running")

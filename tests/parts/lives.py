@@ -18,7 +18,12 @@ from tests.parts.fake_store import FakeClock, FakeJournal, FakeStore
 from tests.parts.loop_world import FakeDriver, LoopWorld
 
 QUICK = Policy(
-    gap_min_s=0.0, gap_factor=0.0, demand_grace_s=0.02, backoff_min_s=0.02, backoff_max_s=0.05, push_back_s=0.0
+    gap_min_s=0.0,
+    gap_factor=0.0,
+    demand_grace_s=0.02,
+    backoff_min_s=0.02,
+    backoff_max_s=0.05,
+    push_back_s=0.0,
 )
 CHAT = service_spec("chat", min_residency_s=0.0, stop_grace_s=0.0)
 TRAIN = job_spec("train", parked=0.5, min_residency_s=0.0, stop_grace_s=0.0, retries=0)
@@ -37,7 +42,9 @@ class Machine(FakeRuns):
         self.wrong: list[str] = []
 
     def launch(self, spec: RunSpec) -> None:
-        beside = [r for r, s in self.states.items() if s.holder == spec.holder and s.kind == "main" and self.pids(r)]
+        beside = [
+            r for r, s in self.states.items() if s.holder == spec.holder and s.kind == "main" and self.pids(r)
+        ]
         if spec.kind == "main" and beside:
             self.wrong.append(f"{spec.id} beside {beside}")
         super().launch(spec)

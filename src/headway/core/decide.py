@@ -76,10 +76,20 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     if not refusals:  # what it stands on was not read since this daemon began
         return Verdict(code="unmeasured", facts={"device": ", ".join(holder.devices), "trouble": None})
     long = isinstance(holder, Job) and want.waited_s > s.policy.reserve_after_s
-    if (want.attended or long) and not fit.crowded_out(want, s):
-        _reserve(want, plan)
     soonest = min(refusals, key=lambda no: (no.until_s is None, no.until_s or 0.0))
+    if fit.crowded_out(want, s):
+        return _crowded_out(want, soonest, s)
+    if want.attended or long:
+        _reserve(want, plan)
     return soonest
+
+
+def _crowded_out(want: Want, no: Verdict, s: Snapshot) -> Verdict:
+    """Strangers hold the memory: nothing of ours can help, and after `free_limit_s` a request is told so."""
+    limit_s = s.policy.free_limit_s
+    if not want.attended or no.code not in ("memory", "memory_now") or want.waited_s < limit_s:
+        return no
+    return Verdict(code="crowded_out", facts=no.facts)
 
 
 def _never_fits(want: Want, s: Snapshot) -> Verdict:

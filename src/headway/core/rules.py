@@ -12,6 +12,7 @@ from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
 
 StayRule = Callable[[Holder, Snapshot], Verdict | None]
+LEAVING_S = 0.5
 AdmitRule = Callable[[Want, Plan, Snapshot], Verdict | None]
 
 
@@ -37,9 +38,18 @@ def wish_aside(holder: Holder, s: Snapshot) -> Verdict | None:
 
 
 def left_over(holder: Holder, s: Snapshot) -> Verdict | None:
-    """Its leader ended, but something of its tree lives: that is ended too, so that "done" is true."""
-    if holder.run is not None and holder.run.exit is not None and holder.run.alive:
-        return Verdict(code="left_over", facts={"form": holder.bottom, "pid": holder.run.pid})
+    """Its leader ended, but something of its tree lives: that is ended too, so that "done" is true.
+
+    Most trees are gone a few milliseconds after their leader, and need no help.
+    """
+    run = holder.run
+    if (
+        run is not None
+        and run.exit is not None
+        and run.alive
+        and s.now_s - (run.exit.at_s or 0.0) > LEAVING_S
+    ):
+        return Verdict(code="left_over", facts={"form": holder.bottom, "pid": run.pid})
     return None
 
 
