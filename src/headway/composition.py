@@ -276,9 +276,8 @@ class Daemon:
                 peer = self.links.peers.get(gate)
                 done = self.locks.kill(gate, peer.pid if peer else None)
                 log.warning("gate fenced" if done else "gate cannot be fenced", gate=gate)
-            lines, offsets = self.tail.read()
-            if offsets:
-                self.recorder.tailed(lines, offsets)
+            if self.recorder.ok:  # else what was read would only pile up
+                self.recorder.tailed(*self.tail.read())
             await asyncio.sleep(1.0)
 
 

@@ -125,7 +125,7 @@ async def test_who_does_not_speak_the_protocol_is_cut(short_dir: Path, first: by
 async def test_another_user_is_not_a_gate(short_dir: Path) -> None:
     server = Server(short_dir, peer_uid=os.getuid() + 1)
     await server.start()
-    reader, writer = await server.connect()
+    reader, writer = await server.connect(hello=False)
     assert await asyncio.wait_for(reader.read(), LIMIT_S) == b""
     writer.close()
     await server.server.stop()

@@ -30,7 +30,7 @@ async def event(lives: Lives) -> None:
         case "ends" if jobs and (alive := lives.alive(dice.choice(jobs))):
             lives.machine.exits(alive[0].id, dice.choice((0, 3)))
         case "cancel" | "pause" as verb if jobs:
-            world.loop.submit(SetWish(target=dice.choice(jobs), verb=verb))  # type: ignore[arg-type]
+            world.loop.submit(SetWish(target=dice.choice(jobs), verb=verb))
         case "dies" if alive := lives.alive("chat"):
             lives.machine.forms["chat"] = "stopped"
             lives.machine.exits(alive[0].id, -9)

@@ -108,6 +108,7 @@ ENDS: dict[str, tuple[Scene, RunSeen, dict[str, Any]]] = {
         {"ended": "done"},
     ),
     "exit 0 before we asked it to park is done": (leaving("parked"), gone(at_s=NOW_S - 2), {"ended": "done"}),
+    "exit 0 while it was being parked is done": (leaving("parked"), gone(), {"ended": "done"}),
     "one that dies while it parks is on its way to the bottom": (
         leaving("parked"),
         gone(code=1),

@@ -4,6 +4,7 @@ import json
 import os
 import random
 import signal
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -170,6 +171,43 @@ def test_killed_while_answers_stream_they_go_on_and_the_job_waits_for_their_end(
         assert process_of(stack, "render") == before
         witness.check(talks, jobs=("render",))
     assert not stack.events("move.failed", "service.died", "job.lost", "memory.not_released")
+
+
+@pytest.mark.parametrize("seed", [9, 10])
+def test_killed_while_a_model_leaves_who_comes_in_that_moment_is_held(stacks: Stacks, seed: int) -> None:
+    chance = random.Random(seed)
+    stack = stacks(lively(tiny("chat", "16GiB", "--lie", "late:0.2"), render(), gap_min=0.3))
+    up(stack)
+    before, order = rendering(stack), line(stack)
+    talks = []
+    with Witness(stack, "chat") as witness:
+        assert talk(stack)[1].result(LIMIT_S).right
+        for number in range(8):
+            asked = []
+            until_s = (
+                time.monotonic() + 0.5
+            )  # requests in a row over the moment in which the job's turn begins
+            while time.monotonic() < until_s:
+                moment(chance, 0.05)
+                asked.append(talk(stack))
+                stack.wait(lambda: asked[-1][0].whole or asked_aside(stack), "an answer, or the close")  # noqa: B023
+            if number % 3 == 0:
+                killed_and_back(stack, chance)
+            for _, answer in asked:
+                said = answer.result(LIMIT_S)
+                assert said.right, said
+                talks.append(said)
+            moment(chance, 0.4)
+        assert line(stack) == order
+        stack.wait_job("render", "running")
+        assert process_of(stack, "render") == before
+        witness.check(talks, jobs=("render",))
+    assert len(stack.events("release.verified", holder="chat")) > 1, "it left more than once"
+    assert not stack.events("move.failed", "service.died", "job.lost", "memory.not_released")
+
+
+def asked_aside(stack: Stack) -> bool:
+    return bool(stack.service("chat")["gate"] == "closed")
 
 
 def test_what_ended_while_nobody_looked_is_known_afterwards(stacks: Stacks) -> None:

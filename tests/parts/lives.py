@@ -72,7 +72,7 @@ class SlowDriver(FakeDriver):
         if task.form == holder.bottom:
             for run_id in {task.run_id, holder.run.id if holder.run else task.run_id}:
                 self.life.begin(f"stop {run_id}", self.life.stop(holder, run_id))
-                await self.life.until(lambda r=run_id: not machine.pids(r))  # type: ignore[misc]
+                await self.life.until(lambda r=run_id: not machine.pids(r))
         elif holder.form == holder.bottom or not holder.run:
             if holder.run is not None and holder.run.id != task.run_id:
                 await machine.stop(holder.run.id, 0.0)

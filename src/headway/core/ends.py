@@ -36,7 +36,7 @@ def run_ended(d: Draft, holder: Holder) -> None:
     pending = d.pending.get(holder.id)
     if pending is None and holder.form == holder.bottom:
         return  # its release was verified first, and what becomes of it is settled
-    by_itself = isinstance(holder, Job) and pending is not None and _ended_before(holder, pending)
+    by_itself = pending is not None and (_ended_before(holder, pending) or _done_meanwhile(holder, pending))
     if pending is not None and pending.frees and not by_itself:
         # the process is gone; the meter still has to say so of its memory
         d.move(replace(pending, to=holder.bottom, step="answered", answered_s=d.now_s))
@@ -48,8 +48,15 @@ def run_ended(d: Draft, holder: Holder) -> None:
     if isinstance(down, Job):
         _job_ended(d, down)
     elif isinstance(down, Service):
-        died(d, down, holder.since_s, starting=pending is not None)
+        died(d, down, holder.since_s, starting=pending is not None and not pending.frees)
     at_rest(d, holder.id)
+
+
+def _done_meanwhile(holder: Holder, pending: Pending) -> bool:
+    """Did a job come to a good end while it was only being parked? One that died of it is started anew."""
+    exit_ = holder.run.exit if holder.run else None
+    parking = isinstance(holder, Job) and pending.frees and pending.to != holder.bottom
+    return parking and exit_ is not None and exit_.code == 0
 
 
 def died(d: Draft, service: Service, since_s: float, starting: bool) -> None:
@@ -96,9 +103,11 @@ def at_rest(d: Draft, hid: HolderId) -> None:
         d.put(replace(holder, wish=ENDS_AS[holder.wish]))
 
 
-def _ended_before(job: Job, pending: Pending) -> bool:
-    """Did its leader end by itself before it was asked to leave?"""
-    exit_ = job.run.exit if job.run else None
+def _ended_before(holder: Holder, pending: Pending) -> bool:
+    """Did its leader end by itself before it was asked to leave? A start that is given up is not asked: it failed."""
+    if isinstance(holder, Service) and holder.form != holder.top:
+        return False
+    exit_ = holder.run.exit if holder.run else None
     return exit_ is not None and exit_.at_s is not None and exit_.at_s < pending.started_s
 
 

@@ -140,7 +140,8 @@ def _run_seen(d: Draft, fact: RunSeen) -> None:
     d.put(replace(holder, run=run))
     if run.exit and not (before and before.exit):
         d.event("run.exit", holder.id, run=run.id, exit_code=run.exit.code)
-    if not run.alive and (before is None or before.alive):
+    another = pending is not None and pending.creates and not coming  # the late end of an older run
+    if not run.alive and (before is None or before.alive) and not another:
         d.touch(holder.devices)
         ends.run_ended(d, d.holders[holder.id])
         if holder.id in d.pending:

@@ -256,7 +256,7 @@ NOTES: Mapping[str, Phrase] = {
     ),
     "port_taken": _p("port {port} is taken by {owner}", "its port is taken by another program"),
     "hook_failed": _p("its {hook} command {exit}", "a park or resume command failed", derive=_exit),
-    "cannot_start": _p("the command could not be executed: {reason}", "the command could not be executed"),
+    "cannot_start": _p("the command could not be executed: {why}", "the command could not be executed"),
     "limit_passed": _p("it took longer than {limit_s}", "it took longer than its limit"),
     "memory_not_released": _p("its memory was not released"),
     "exit": _p("its last run {exit}", "its last run ended badly", derive=_exit),

@@ -155,8 +155,8 @@ class Act:
             return MoveAnswered(**made, error="driver_failed", facts={"message": str(error)})
         finally:
             self._watched(move)  # a run that came later than anybody waits for one
-        if move.creates and move.run_id is not None and (state := self._runs.read(move.run_id)) is not None:
-            self._tell(run_seen(holder.id, state))  # whose run this is must be known before its move is over
+        if move.run_id is not None and (state := self._runs.read(move.run_id)) is not None:
+            self._tell(run_seen(holder.id, state))  # its run's begin or end is known before its move is over
         return MoveAnswered(**made, upstream=moved.upstream, facts=plain(moved.facts))
 
     def _watched(self, move: Move) -> None:

@@ -230,7 +230,9 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
             if state.ran and not (state.lock_held or state.gone or state.exit):
                 continue  # lost: the watcher ends what survived before it says so
             if pending is None or not pending.creates or run_id == pending.run_id:
-                fold(draft, run_seen(hid, state))  # the end of an older run is not that of the start under way
+                fold(
+                    draft, run_seen(hid, state)
+                )  # the end of an older run is not that of the start under way
     for run_id in runs.known():
         state = None if run_id in ours else runs.read(run_id)
         if state is not None and state.kind == "main" and state.lock_held:

@@ -9,7 +9,12 @@ from headway.core import phrases, view, wire, words
 from headway.core.fit import Plan, placements
 from headway.core.model import TOLERANCE_BYTES, Holder, HolderId, Rank, Service, Snapshot, Verdict, Want
 
-FAILED_CODES = ("not_ours", "never_fits", "no_device", "crowded_out")  # waiting does not help: answered 503 at once
+FAILED_CODES = (
+    "not_ours",
+    "never_fits",
+    "no_device",
+    "crowded_out",
+)  # waiting does not help: answered 503 at once
 
 
 def rows(s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> dict[str, wire.Service]:
