@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from demo.jobs.train import saved_step
-from tests.e2e.kills import Load, Witness, line, moment, process_of, rendering, talk
+from tests.e2e.kills import Load, Witness, line, linked, moment, process_of, rendering, talk
 from tests.e2e.stack import LIMIT_S, Stack
 from tests.e2e.tables import Entry, Table, config, render, sleeper, tiny, train
 from tests.processes import alive
@@ -171,6 +171,41 @@ def test_killed_while_answers_stream_they_go_on_and_the_job_waits_for_their_end(
         assert process_of(stack, "render") == before
         witness.check(talks, jobs=("render",))
     assert not stack.events("move.failed", "service.died", "job.lost", "memory.not_released")
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_killed_while_a_close_waits_for_a_stream_it_ends_and_the_other_model_comes(
+    stacks: Stacks, seed: int
+) -> None:
+    chance = random.Random(seed)
+    switch_after = {"attended": 0.3, "background": 600}
+    stack = stacks(config(tiny("red"), tiny("blue"), switch_after=switch_after, min_residency=0.2))
+    up(stack)
+    linked(stack, "red")
+    talks = []
+    with Witness(stack, "red", "blue") as witness:
+        for here, other in (("red", "blue"), ("blue", "red"), ("red", "blue")):
+            stream = talk(stack, here, chunks=40, pace_s=0.1)
+            stack.wait(lambda: stream[0].began, "the first word")  # noqa: B023
+            server = process_of(stack, here)
+            waits = talk(stack, other)
+            stack.wait_service(here, "draining")
+            late = talk(stack, here)  # comes after the close, so it waits for its model's next turn
+            moment(chance, 1.0)
+            killed_and_back(stack, chance)
+            assert process_of(stack, here) == server
+            said = [future.result(LIMIT_S) for _, future in (stream, waits, late)]
+            assert [one for one in said if not one.right] == []
+            talks += said
+            assert held(stack, late[0].id), "sent to a server that was about to leave"
+        witness.check(talks)
+    assert not stack.events("move.failed", "service.died", "memory.not_released")
+
+
+def held(stack: Stack, request: str) -> bool:
+    """Whether the gate's log says that a request had to wait."""
+    (row,) = stack.wait(lambda: [r for r in stack.requests() if r["id"] == request], "the request in the log")
+    return bool(row["held"])
 
 
 @pytest.mark.parametrize("seed", [9, 10])
