@@ -119,7 +119,8 @@ def _to_fixed(row: Service, kind: paths.Kind, path: str, model: str | None) -> T
         if model is not None and row.model is not None and not _answers(row, model):
             return _unknown_model(model, {row.name: row})
         return To(row.name, True, path)
-    return To(row.name, False, path, kind if kind in paths.LOCAL else None)
+    own = kind in paths.LOCAL and kind != "root"  # its first page is the server's: nobody else can answer it
+    return To(row.name, False, path, kind if own else None)
 
 
 def _front_door(

@@ -5,6 +5,7 @@ only the part named `model` of a multipart form.
 """
 
 import hashlib
+import json
 import re
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +16,7 @@ from headway.gate.heads import BadRequest
 
 BUFFER_MAX_BYTES = 64 * 1024 * 1024
 LINE_MAX_BYTES = 16 * 1024
+SECOND_LOOK_MAX_BYTES = 1024 * 1024
 
 _Object = dict[str, msgspec.Raw]
 _OBJECT: Final = msgspec.json.Decoder(_Object)
@@ -92,13 +94,14 @@ class Chunked:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What a whole body says. `fields` is None for a body that is not a JSON object."""
+    """What a whole body says. `fields` is None for a body that is not a JSON object, `broken` for no JSON at all."""
 
     body: bytes
     model: str | None = None
     stream: bool = False
     fields: dict[str, msgspec.Raw] | None = None
     form: bool = False
+    broken: bool = False
 
 
 def read_body(body: bytes, media: str) -> Read:
@@ -110,8 +113,25 @@ def read_body(body: bytes, media: str) -> Read:
     try:
         fields = _OBJECT.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return Read(body)
+        return Read(body, broken=says_json(media) and not _is_json(body))
     return Read(body, _text(fields.get("model")), bytes(fields.get("stream", b"")) == b"true", fields)
+
+
+def says_json(media: str) -> bool:
+    """Whether a body of this type should be JSON. The type that curl gives to `-d` says nothing."""
+    media = media.lower()
+    return not media or "json" in media or media.startswith("application/x-www-form-urlencoded")
+
+
+def _is_json(body: bytes) -> bool:
+    """A second look with a reader that is as lenient as those of the servers. Above 1 MiB they are asked."""
+    if len(body) > SECOND_LOOK_MAX_BYTES:
+        return True
+    try:
+        json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def rewrite(read: Read, media: str, model: str | None, *, ollama: bool) -> bytes:

@@ -53,6 +53,8 @@ class Exchange(Call):
                 self.say_local(*hub.answer(kind, service, name))
             case Refuse(code, status, facts):
                 self.say_refused(local.unknown(hub.table, code, status, facts))
+            case To(demand=True) if self.intake.broken and not hub.holding.shadow:
+                self.say_refused(Refused("body_not_json", 400, 0.0, {}))
             case To() as to:
                 self._arrive(to)
 

@@ -34,7 +34,7 @@ class Holding:
             self._grant(line, ticket)
             return Forward(line.row.upstream or "")
         if line.row.state == "failed":
-            return refusal("service_failed", line)
+            return refusal(line.no(), line)
         if not ticket.demand:
             return refusal("service_aside", line)
         if ticket.wait_s is not None and ticket.wait_s <= 0:
@@ -100,7 +100,7 @@ class Holding:
             line.take(row, now_s)
             self._set_open(line, row.gate == "open")
             if row.state == "failed" and not line.open:
-                self._refuse_all(line, "service_failed", moves)
+                self._refuse_all(line, line.no(), moves)
             moves.forward += self._release(line).forward
         return moves
 

@@ -43,6 +43,12 @@ class Intake:
         return self._body is None or self._body.done
 
     @property
+    def broken(self) -> bool:
+        """Whether it should be JSON and is not. A server would refuse it, so nobody has to step aside for it."""
+        empty = self._body is None and self.head.method == "POST" and bodies.says_json(self.media)
+        return empty or (self.buffered and self.what.broken)
+
+    @property
     def streams(self) -> bool:
         """Whether a body is passed on as it comes: it can be sent only once."""
         return self._body is not None and not self.buffered

@@ -19,6 +19,7 @@ STATUS: Final[Mapping[str, int]] = {
     "wait_over": 429,
     "wake_over": 503,
     "service_failed": 503,
+    "service_held": 503,
     "service_aside": 503,
     "service_gone": 503,
     "daemon_away": 503,
@@ -97,6 +98,16 @@ class Line:
         """The row after an `open` or `close`."""
         self.row = replace(self.row, gate=gate, rev=rev)
 
+    @property
+    def state(self) -> str:
+        """The row's state for callers. A service that a person put aside says so: nothing is wrong with it."""
+        by_hand = self.row.state == "failed" and self.row.why.get("code") == "held"
+        return "held" if by_hand else self.row.state
+
+    def no(self) -> str:
+        """The code of its refusals while waiting would not help."""
+        return "service_held" if self.state == "held" else "service_failed"
+
     def has_place(self) -> bool:
         """Whether one more may be active."""
         return self.row.max_active is None or self.active < self.row.max_active
@@ -171,7 +182,7 @@ def refusal(code: str, line: Line | None, **facts: Any) -> Refused:
     """A refusal with the facts of the service, and when to try again (never above 900 s)."""
     why = dict(line.row.why) if line is not None else {}
     if line is not None:
-        why.update(service=line.row.name, state=line.row.state)
+        why.update(service=line.row.name, state=line.state)
     wanted = why.get("retry_after_s", why.get("expires_in_s"))
     retry_after_s = RETRY_AFTER_S
     if isinstance(wanted, (int, float)) and not isinstance(wanted, bool) and wanted >= 0:

@@ -22,16 +22,16 @@ def answer(holding: Holding, version: str, kind: str, service: str | None, name:
     state = {"X-Headway-State": refusals.word(line)} if line is not None else {}
     failed = line is not None and line.row.state == "failed"
     match kind:
-        case "root":
+        case "root" if service is None:
             mode: wire.Mode = "shadow" if holding.shadow else "live"
-            return 200, refusals.root(lines, mode).encode(), "text/plain; charset=utf-8", state
+            return 200, refusals.root(lines, mode).encode(), "text/plain; charset=utf-8", {}
         case "health":
             words = refusals.word(line) if line is not None else "ok"
             return 503 if failed else 200, refusals.encode({"status": words}), JSON, state
         case "models":
             return 200, refusals.encode(refusals.models(lines, service)), JSON, state
         case "tags":
-            return 200, refusals.encode(refusals.tags(lines)), JSON, state
+            return 200, refusals.encode(refusals.tags(lines, service)), JSON, state
         case "version":
             return 200, refusals.encode({"version": version}), JSON, state
         case "model":

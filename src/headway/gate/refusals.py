@@ -27,20 +27,22 @@ WORDS: Final[Mapping[str, str]] = {
     "body_too_large": "The body is larger than the gate may read to find its model. Use the service's own port or "
     "`/upstream/SERVICE/`, where bodies pass unread.",
     "timeout": "The request did not arrive in time.",
-    "host_refused": "This Host is not in `allowed_hosts`.",
-    "origin_refused": "This Origin is not in `allowed_origins`.",
+    "host_refused": "Only requests to this machine itself are served: the Host must be localhost, 127.0.0.1 or [::1].",
+    "origin_refused": "Web pages of another site may not ask here: the Origin must be one of this machine.",
     "token_missing": "A token is needed here: send `Authorization: Bearer hw_...`.",
-    "token_unknown": "This token is not known. Tokens are made with `headway token create`.",
+    "token_unknown": "This token is not known.",
     "no_table": "The gate has no list of services yet. It comes from `headway daemon`.",
     "model_required": "The request names no model.",
     "model_not_found": "No service answers for this model.",
     "service_unknown": "There is no service of this name.",
     "route_unknown": "The front door has no such route. A service's own routes are under `/upstream/SERVICE/`.",
-    "control_route": "This route controls the engine and is refused here; `allow` in the service's config lists it.",
+    "control_route": "This route controls the engine, which is Headway's to do, and is refused here.",
     "queue_full": "Too many requests wait for this service.",
     "wait_over": "The wait for this service ended before its turn came.",
     "wake_over": "The service did not become ready within its limit.",
+    "body_not_json": "The body is not valid JSON, so it was not passed on and nothing was started for it.",
     "service_failed": "The service failed and is being tried again with a back-off.",
+    "service_held": "The service was put aside by hand. `headway release` lets it come back.",
     "service_aside": "The service is not running, and this route does not start it.",
     "service_gone": "The service is no longer configured.",
     "daemon_away": "The service is not running, and `headway daemon`, which would start it, is away.",
@@ -142,6 +144,8 @@ def encode(row: Any) -> bytes:
 def word(line: Line) -> str:
     """A service's state in people's words, for X-Headway-State."""
     row = line.row
+    if line.state == "held":
+        return "held"
     return row.word or ("stopped" if row.state == "aside" else row.state)
 
 
@@ -169,10 +173,10 @@ def _model(alias: str, line: Line) -> dict[str, Any]:
             "service": line.row.name}  # fmt: skip
 
 
-def tags(lines: Mapping[str, Line]) -> dict[str, Any]:
+def tags(lines: Mapping[str, Line], only: str | None = None) -> dict[str, Any]:
     """All configured models with their state (Ollama's list)."""
     rows = []
-    for name in sorted(lines):
+    for name in sorted(lines if only is None else {only} & lines.keys()):
         for alias in lines[name].row.names or (name,):
             rows.append({"name": alias, "model": alias, "modified_at": "1970-01-01T00:00:00Z", "size": 0,
                          "digest": "", "details": {}, "state": word(lines[name])})  # fmt: skip
