@@ -24,6 +24,14 @@ def settings(config_path: Path) -> Built:
     return read(config_path)
 
 
+def doubts(config_path: Path) -> list[str]:
+    """What is allowed in the config and probably not meant. Raises ConfigInvalid when it has problems."""
+    from headway.config.load import doubts as found
+    from headway.meters.once import read_once
+
+    return found(config_path, read_once)
+
+
 def daemon(paths: Paths, config_path: Path | None = None) -> int:
     """Run the daemon in this process until SIGTERM or SIGINT. Returns the exit status.
 

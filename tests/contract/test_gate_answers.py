@@ -1,10 +1,15 @@
 """What the gate says itself: heartbeats, probes, lists, tunnels, shadow mode, and its log."""
 
+import re
 from collections.abc import Iterator
 
+import click
 import pytest
 
+from headway.cli.main import cli
+from headway.config.schema import Config, ServiceConfig
 from headway.core import wire
+from headway.gate.refusals import WORDS
 from tests.parts.gate_play import Play, document, get, post, said
 
 pytestmark = pytest.mark.contract
@@ -70,11 +75,12 @@ def test_a_probe_is_answered_by_the_gate_while_the_service_is_aside(plays: list[
         ("/v1/models", b"200"),
         ("/metrics", b"503"),
         ("/slots", b"503"),
+        ("/", b"503"),
     ):
         for fixed, prefix in (("chat", ""), (None, "/upstream/chat")):
             _, pipe = play.ask(get(prefix + path), fixed)
             assert pipe.out[9:12] == status, path
-            assert (b"X-Headway-State: asleep\r\n" in pipe.out) is (path != "/slots")
+            assert (b"X-Headway-State: asleep\r\n" in pipe.out) is (path not in ("/slots", "/"))
     assert play.servers == []
     assert said(play, wire.Demand)[-1].waiting == {}
 
@@ -96,6 +102,91 @@ def test_lists_on_the_front_door(plays: list[Play]) -> None:
     assert document(play.ask(get("/api/tags"))[1].out)["models"][0]["name"] == "gpt"
     assert b"chat" in play.ask(get("/"))[1].out
     assert document(play.ask(get("/v1/models/none"))[1].out)["error"]["code"] == "model_not_found"
+
+
+def test_the_first_page_of_a_service_is_its_own_and_never_the_front_doors(plays: list[Play]) -> None:
+    aside, awake = Play("closed", "aside"), Play()
+    plays += [aside, awake]
+    refused = document(aside.ask(get("/upstream/chat/"))[1].out)
+    assert refused["error"]["code"] == "service_aside"
+    assert (refused["service"], refused["state"]) == ("chat", "aside")
+    awake.ask(get("/upstream/chat/"))
+    assert awake.servers[0].pipe.out.startswith(b"GET / HTTP/1.1\r\n")
+    awake.servers[0].say(OK)
+
+
+def test_a_service_lists_its_own_models_only(plays: list[Play]) -> None:
+    play = Play("closed", "aside")
+    plays.append(play)
+    other = wire.Service("draw", 1, "closed", "aside", names=("sd",))
+    play.tell(wire.Table(wire.PROTO, "d", {"chat": play.service, "draw": other}))
+    assert [row["name"] for row in document(play.ask(get("/api/tags"), "draw")[1].out)["models"]] == ["sd"]
+    assert len(document(play.ask(get("/api/tags"))[1].out)["models"]) == 2
+
+
+def test_a_service_held_by_hand_is_no_failure(plays: list[Play]) -> None:
+    why = {"code": "held", "message": "chat: held by ana, until it is released."}
+    play = Play("closed", "failed", why=why)
+    plays.append(play)
+    _, pipe = play.ask(ASK)
+    refused = document(pipe.out)
+    assert pipe.out[9:12] == b"503"
+    assert (refused["error"]["code"], refused["state"]) == ("service_held", "held")
+    assert "ana" in refused["error"]["message"]
+    assert b"X-Headway-State: held\r\n" in play.ask(get("/health"), "chat")[1].out
+
+
+def test_who_waits_is_told_when_the_service_is_held_by_hand(plays: list[Play]) -> None:
+    play = Play("closed", "aside")
+    plays.append(play)
+    _, pipe = play.ask(ASK)
+    held = wire.Service("chat", 1, "closed", "failed", why={"code": "held"})
+    play.tell(wire.Table(wire.PROTO, "d", {"chat": held}, whole=False))
+    assert document(pipe.out)["error"]["code"] == "service_held"
+
+
+BROKEN = {
+    # name: (body, more fields of the head, answered 400)
+    "cut": (b'{"model":"gpt",', (), True),
+    "text": (b"hello", (), True),
+    "empty": (b"", (), True),
+    "what curl -d sends by default": (b"{'model': 'gpt'}", ("Content-Type: application/x-www-form-urlencoded",), True),
+    "no model, one service": (b'{"prompt":"hi"}', (), False),
+    "a list is JSON": (b"[1]", (), False),
+    "as lenient as the servers": (b'{"temperature": NaN}', (), False),
+    "another type is not looked into": (b"RIFF", ("Content-Type: audio/wav",), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "fields", "refused"), BROKEN.values(), ids=BROKEN.keys())
+def test_nobody_is_woken_for_a_body_that_is_no_json(
+    plays: list[Play], body: bytes, fields: tuple[str, ...], refused: bool
+) -> None:
+    play = Play("closed", "aside")
+    plays.append(play)
+    client, pipe = play.ask(post(body, "/v1/chat/completions", *fields))
+    assert len(play.line.order) == (not refused)
+    if refused:
+        assert pipe.out[9:12] == b"400"
+        assert document(pipe.out)["error"]["code"] == "body_not_json"
+        assert not pipe.closed
+        assert said(play, wire.Demand)[-1].waiting == {}
+    client.connection_lost(None)
+
+
+def test_shadow_passes_a_broken_body_on_as_it_is(plays: list[Play]) -> None:
+    play = Play("closed", "aside", mode="shadow")
+    plays.append(play)
+    play.ask(post(b"{"))
+    assert play.servers[0].pipe.out.endswith(b"\r\n\r\n{")
+    play.servers[0].say(OK)
+
+
+def test_no_refusal_names_a_key_or_command_that_does_not_exist() -> None:
+    known = {*Config.model_fields, *ServiceConfig.model_fields, *cli.list_commands(click.Context(cli))}
+    for text in WORDS.values():
+        for word in re.findall(r"`(?:headway )?([a-z_]+)`", text):
+            assert word in known or word == "chunked", text
 
 
 def test_shadow_forwards_at_once_and_never_holds(plays: list[Play]) -> None:

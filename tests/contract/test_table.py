@@ -63,7 +63,14 @@ def test_the_largest_stranger_is_named() -> None:
 def test_a_service_held_by_hand_says_by_whom() -> None:
     scene = Scene(24).service(form="stopped", wish="hold", wish_by="ana", wish_s=1.0)
     assert state(scene) == "failed"
-    assert "held by ana" in str(why(scene)["message"])
+    assert why(scene)["message"] == "chat: held by ana, until it is released."
+    assert why(scene)["code"] == "held"
+
+
+def test_a_service_that_a_person_is_stopping_counts_as_held_already() -> None:
+    scene = Scene(24).service(form="awake", wish="stop", wish_by="ana", wish_s=1.0)
+    scene.under_way("chat", "awake", "stopped")
+    assert (state(scene), why(scene)["code"]) == ("failed", "held")
 
 
 def test_a_row_does_not_change_by_time_alone() -> None:

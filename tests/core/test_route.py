@@ -79,7 +79,7 @@ CASES: dict[str, tuple[Routes, str, str, str | None, str | None, object]] = {
         None,
         To("chat", True, "/v1/completions?a=1"),
     ),
-    "prefix, bare": (TWO, "GET", "/upstream/chat", None, None, To("chat", False, "/", "root")),
+    "prefix, bare": (TWO, "GET", "/upstream/chat", None, None, To("chat", False, "/")),
     "prefix, encoded rest unchanged": (
         TWO,
         "GET",

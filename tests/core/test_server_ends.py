@@ -7,7 +7,7 @@ import pytest
 from headway.core.decide import decide
 from headway.core.facts import Observed, RunSeen
 from headway.core.model import Exit, Gate, Move, Run, Service
-from tests.core.make import T0_S, Scene, moving, service_spec
+from tests.core.make import T0_S, Scene, gib, moving, reading, service_spec
 
 pytestmark = pytest.mark.core
 
@@ -66,3 +66,30 @@ def test_what_a_dead_leader_left_is_ended_though_its_engine_cannot_be_asked() ->
     scene = Scene(24).service(spec, run=left, gate=gate, drained_s=T0_S - 1.0, engine_active=None)
     (move,) = [action for action in decide(scene.s).actions if isinstance(action, Move)]
     assert (move.holder, move.form) == ("chat", "stopped")
+
+
+KEPT = {  # name: (declared residue GiB or None, GiB seen asleep, told?)
+    "its declared residue and a little": (1.0, 1.06, False),
+    "more than it declared": (1.0, 1.2, True),
+    "a small residue that nobody declared": (None, 0.5, False),
+    "most of its memory, and nobody declared anything": (None, 9.0, True),
+}
+
+
+@pytest.mark.parametrize(("declared", "held", "told"), KEPT.values(), ids=KEPT.keys())
+def test_a_server_that_sleeps_by_itself_and_keeps_memory_is_told_once(
+    declared: float | None, held: float, told: bool
+) -> None:
+    spec = service_spec(asleep=1.0)
+    forms = (
+        spec.forms[0],
+        replace(spec.forms[1], declared_bytes=None if declared is None else gib(declared)),
+    )
+    spec = replace(spec, forms=(*forms, spec.forms[2]))
+    scene = Scene(24).service(spec, form="asleep", run=ALIVE, since_s=T0_S - 60.0)
+    events = [
+        event.code
+        for later_s in (0.0, 1.0, 2.0)
+        for event in scene.at(T0_S + later_s).happens(reading("gpu0", 24, scene.s.now_s, {"chat": gib(held)}))
+    ]
+    assert events.count("memory.not_released") == int(told)

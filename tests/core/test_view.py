@@ -291,6 +291,14 @@ def test_bytes_that_cannot_be_told_are_unknown() -> None:
     assert view.devices(blind)[0].holders[0].bytes is None
 
 
+def test_a_device_that_cannot_be_read_is_not_measured() -> None:
+    sim0 = snapshot().devices[SIM0]
+    blind = replace(sim0, used_bytes=None, free_bytes=None, trouble="its reports cannot be read")
+    declared = replace(blind, trouble=None, confidence="declared")
+    said = [view.devices(replace(snapshot(), devices={SIM0: one}))[0].confidence for one in (sim0, blind, declared)]
+    assert said == ["measured", "unknown", "declared"]
+
+
 def test_running_time_goes_on_while_it_runs() -> None:
     assert view.ran_s(job(form="running", since_s=990.0, ran_s=60.0), snapshot()) == 70.0
     assert view.ran_s(job(form="parked", since_s=990.0, ran_s=60.0), snapshot()) == 60.0

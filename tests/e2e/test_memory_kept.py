@@ -128,10 +128,13 @@ def test_a_server_that_sleeps_and_keeps_its_memory_is_stopped_before_the_job_sta
         assert headway.ask("chat").error is None
         headway.wait_service("chat", "asleep")
         headway.wait(lambda: headway.held() == 15 * GIB, "what it keeps")
+        headway.wait(lambda: headway.events("memory.not_released"), "somebody is told")
         headway.post("/api/v1/jobs/render/release")
         headway.wait_job("render", "running")
         assert headway.service("chat")["state"] == "stopped"
     assert one_at_a_time(memory)
+    (told,) = headway.events("memory.not_released")
+    assert (told["holder"], told["facts"]["form"]) == ("chat", "asleep")
     (verified,) = headway.events("release.verified", holder="chat")
     (started,) = [event for event in headway.events("move.asked") if event["facts"]["form"] == "running"]
     assert verified["id"] < started["id"]

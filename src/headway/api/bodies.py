@@ -25,7 +25,7 @@ class AddBody(Body):
 
     recipe: str | None = None
     argv: list[str] | None = Field(None, min_length=1, max_length=4096)
-    name: str | None = Field(None, min_length=1, max_length=100)
+    name: str | None = None
     gpu: str | int | None = Field(
         None, description="memory on each GPU: bytes, or a size such as 14GiB; 0 for none"
     )
@@ -76,8 +76,9 @@ class Accepted:
     id: str | None
     code: str
     rev: int
+    warning: str | None = None  # it was done, and yet a person should know this
     facts: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, reply: Reply, target: str | None = None) -> Accepted:
-        return cls(True, reply.holder or target, reply.code, reply.rev, dict(reply.facts))
+        return cls(True, reply.holder or target, reply.code, reply.rev, facts=dict(reply.facts))

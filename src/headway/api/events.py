@@ -49,8 +49,7 @@ def _event(name: str, data: bytes, revision: int | None = None) -> bytes:
 
 
 def _snapshot(parts: Parts) -> bytes:
-    shown = view.overview(parts.hub.snapshot, parts.hub.verdicts)
-    return _event("snapshot", to_json(rows.Overview, shown), parts.hub.revision)
+    return _event("snapshot", to_json(rows.Overview, parts.overview()), parts.hub.revision)
 
 
 def _changes(parts: Parts, seen: int) -> list[bytes] | None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, cast
 
 from fastapi import Request, Response
 from pydantic import TypeAdapter
 
-from headway.core import words
+from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.model import HolderId, JobSpec, Snapshot
 from headway.errors import NotFound, Refused
@@ -29,6 +29,8 @@ class Parts:
             options); raises HeadwayError or ValueError with words.
         tail: the last lines of a run's log: (run id, lines); runs in a thread.
         log_path: where that log is, for a caller on the same machine; None: unknown.
+        gate_url: where clients reach the models; None: no gate has listened yet.
+        log_file: where the daemon's own log is.
     """
 
     inbox: Inbox
@@ -39,12 +41,19 @@ class Parts:
     make_job: Callable[[Mapping[str, Any]], JobSpec]
     tail: Callable[[str, int], list[str]]
     log_path: Callable[[str], str | None] = lambda run_id: None
+    gate_url: Callable[[], str | None] = lambda: None
+    log_file: str | None = None
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops
 
     async def submit(self, command: Command) -> Reply:
         return await self.inbox.submit(command)
+
+    def overview(self, queued_max: int = 50) -> rows.Overview:
+        """The whole board as it is now."""
+        shown = view.overview(self.hub.snapshot, self.hub.verdicts, queued_max)
+        return replace(shown, gate=self.gate_url())
 
 
 def parts_of(request: Request) -> Parts:

@@ -55,10 +55,13 @@ async def _invalid(_: Request, error: Exception) -> Response:
     """A body or a parameter of the wrong shape: every field at once."""
     assert isinstance(error, RequestValidationError)
     fields = [
-        {"field": ".".join(str(part) for part in one["loc"] if part != "body"), "problem": one["msg"]}
+        {
+            "field": ".".join(str(part) for part in one["loc"] if part != "body"),
+            "problem": one["msg"].removeprefix("Value error, "),
+        }
         for one in error.errors()
     ]
-    words = "; ".join(f"{one['field'] or 'body'}: {one['problem']}" for one in fields)
+    words = "; ".join(f"{one['field']}: {one['problem']}" if one["field"] else one["problem"] for one in fields)
     return problem(422, "invalid", f"{words}. The fields are described in /openapi.json.", {"fields": fields})
 
 
@@ -68,10 +71,10 @@ async def _http_error(_: Request, error: Exception) -> Response:
     return problem(error.status_code, code, f"{error.detail}. The paths are listed in /openapi.json.")
 
 
-async def _crashed(_: Request, error: Exception) -> Response:
-    return problem(
-        500, "internal", "the daemon made a mistake; its log has the traceback. Nothing was changed by it."
-    )
+async def _crashed(request: Request, error: Exception) -> Response:
+    file = getattr(request.app.state, "parts", None) and request.app.state.parts.log_file
+    where = f"its log ({file})" if file else "its log"
+    return problem(500, "internal", f"the daemon made a mistake; {where} has the traceback.")
 
 
 Handler = Callable[[Request, Exception], Awaitable[Response]]

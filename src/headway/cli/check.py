@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from pathlib import Path
 
 import click
@@ -12,29 +13,40 @@ from headway.errors import ConfigInvalid
 
 @click.command()
 @click.argument("config", required=False, type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--strict", is_flag=True, help="Exit 78 for a warning too.")
 @json_flag
 @pass_session
 @click.pass_context
-def check(ctx: click.Context, session: Session, config: Path | None, as_json: bool) -> None:
-    """Check CONFIG: every problem at once, each with file, table and line. Exit 78 if there is one."""
+def check(ctx: click.Context, session: Session, config: Path | None, strict: bool, as_json: bool) -> None:
+    """Check CONFIG: every problem at once, each with file, table and line. Exit 78 if there is one.
+
+    A warning is something that is allowed and probably not meant, such as a program that is not there.
+    """
     from headway import app
 
     file = config.absolute() if config else session.paths().config_file
     problems: list[str] = []
+    warnings: list[str] = []
     try:
         found = app.settings(file)
+        warnings = app.doubts(file)
     except ConfigInvalid as error:
         problems = error.problems
     if as_json:
-        show_json({"config": str(file), "ok": not problems, "problems": problems})
+        show_json({"config": str(file), "ok": not problems, "problems": problems, "warnings": warnings})
     elif problems:
         for problem in problems:
             click.echo(problem)
-        tell(
-            f"{len(problems)} problem{'s' if len(problems) != 1 else ''}. Fix, then run `headway check` again."
-        )
+        tell(f"{_count(problems, 'problem')}. Fix, then run `headway check` again.")
     else:
-        parts = f"{len(found.services)} services, {len(found.recipes)} jobs"
-        click.echo(f"{file} is good: mode {found.mode}, {parts}.")
-    if problems:
+        for warning in warnings:
+            click.echo(f"warning: {warning}")
+        parts = f"{_count(found.services, 'service')}, {_count(found.recipes, 'job')}"
+        but = f", {_count(warnings, 'warning')}" if warnings else ""
+        click.echo(f"{file} has no problems{but}: mode {found.mode}, {parts}.")
+    if problems or (strict and warnings):
         ctx.exit(BAD_CONFIG)
+
+
+def _count(things: Sized, one: str) -> str:
+    return f"{len(things)} {one}{'' if len(things) == 1 else 's'}"

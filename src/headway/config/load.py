@@ -6,7 +6,7 @@ import copy
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,9 @@ from headway.config import problems
 from headway.config.checks import DeviceTotals, crossed
 from headway.config.problems import Problem
 from headway.config.schema import NAMED, Config
+from headway.config.warnings import asks_nvml, warnings
 from headway.errors import ConfigInvalid
+from headway.ports import Reading
 
 OVERRIDE = "HEADWAY_CFG__"
 
@@ -49,9 +51,13 @@ class _Sources:
             ConfigInvalid: something was found.
         """
         if self.found:
-            ranked = sorted(self.found, key=lambda item: (self.order.index(item[0]), item[1]))
-            shown = (f"{source}:{line}{text}" if line else f"{source}{text}" for source, line, text in ranked)
-            raise ConfigInvalid(list(dict.fromkeys(shown)))
+            raise ConfigInvalid(self.shown())
+
+    def shown(self) -> list[str]:
+        """What was found, as people read it."""
+        ranked = sorted(self.found, key=lambda item: (self.order.index(item[0]), item[1]))
+        lines = (f"{source}:{line}{text}" if line else f"{source}{text}" for source, line, text in ranked)
+        return list(dict.fromkeys(lines))
 
 
 def load(path: Path, environ: Mapping[str, str] = os.environ, devices: DeviceTotals | None = None) -> Config:
@@ -66,6 +72,27 @@ def load(path: Path, environ: Mapping[str, str] = os.environ, devices: DeviceTot
     Raises:
         ConfigInvalid: with every problem, each as "FILE:LINE [table] key: what is wrong".
     """
+    return _loaded(path, environ, devices)[0]
+
+
+def doubts(
+    path: Path, read_cards: Callable[[], Reading], environ: Mapping[str, str] = os.environ
+) -> list[str]:
+    """Warnings about a config that has no problems, in the form of the problems.
+
+    Args:
+        read_cards: asks NVML, once; called only if the config leaves a device to it.
+
+    Raises:
+        ConfigInvalid: it has problems.
+    """
+    config, sources = _loaded(path, environ, None)
+    for warning in warnings(config, environ, read_cards() if asks_nvml(config) else None):
+        sources.add(warning)
+    return sources.shown()
+
+
+def _loaded(path: Path, environ: Mapping[str, str], devices: DeviceTotals | None) -> tuple[Config, _Sources]:
     sources = _Sources()
     files = (path, *sorted((path.parent / "conf.d").glob("*.toml")))
     unread = [file for file in files if not _read(file, sources)]
@@ -77,7 +104,7 @@ def load(path: Path, environ: Mapping[str, str] = os.environ, devices: DeviceTot
         for problem in crossed(config, names, devices):
             sources.add(problem)
     sources.fail()
-    return config
+    return config, sources
 
 
 def _read(file: Path, sources: _Sources) -> bool:

@@ -10,6 +10,7 @@ from headway.core.room import cheapest_room, place_of
 from headway.core.rules import ADMIT, STAY
 
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
+PASSING = ("after", "slots")  # refusals that time ends: one who can never fit is told that instead
 
 
 def decide(s: Snapshot) -> Decision:
@@ -63,7 +64,7 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     must: dict[str, FormName] = {}
     for rule in ADMIT:
         if (no := rule(want, plan, s)) and not (must := place_of(want, no, plan, s)):
-            return no
+            return never_fits(want, s) or no if no.code in PASSING else no
     found, refusals = cheapest_room(want, plan, s, must)
     if found is not None:
         devices, leaving = found
@@ -71,8 +72,8 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
             plan.aside(s.holders[victim], to, holder.id)
         plan.keep(want, devices)
         return Verdict(code="goes", facts={"form": want.form, "victims": sorted(leaving)})
-    if not fit.possible(want, s):
-        return _never_fits(want, s)
+    if never := never_fits(want, s):
+        return never
     if not refusals:  # what it stands on was not read since this daemon began
         return Verdict(code="unmeasured", facts={"device": ", ".join(holder.devices), "trouble": None})
     long = isinstance(holder, Job) and want.waited_s > s.policy.reserve_after_s
@@ -92,13 +93,19 @@ def _crowded_out(want: Want, no: Verdict, s: Snapshot) -> Verdict:
     return Verdict(code="crowded_out", facts=no.facts)
 
 
-def _never_fits(want: Want, s: Snapshot) -> Verdict:
+def never_fits(want: Want, s: Snapshot) -> Verdict | None:
+    """Why it could not start even if everybody of ours were gone; None when it could."""
+    if fit.possible(want, s):
+        return None
     facts = {
         "need_bytes": fit.need(want.holder, want.form),
         "count": want.holder.spec.count,
         "devices": {d.name: d.total_bytes for d in s.devices.values()},
         "wanted": list(want.holder.spec.pinned_devices),
+        "trouble": s.meter_trouble,
     }
+    if fit.resolve(want.holder.spec, s) is None:
+        facts |= {"missing": facts["wanted"], "need_bytes": None}
     unseen = len(s.devices) < want.holder.spec.count or fit.resolve(want.holder.spec, s) is None
     if unseen and s.now_s < (until_s := s.booted_s + FIRST_READING_S):
         return Verdict(code="first_reading", facts=facts, until_s=until_s)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from headway.core.draft import Draft
 from headway.core.facts import MoveAnswered
 from headway.core.lifecycle import ENDS_AS
-from headway.core.model import Ended, Holder, HolderId, Job, Pending, Service
+from headway.core.model import Ended, Holder, HolderId, Job, Pending, Run, Service
 
 PORT_TRIES = 3  # each with a port chosen anew
 LEARNS_S = 60.0  # after this long a job has taken the memory it needs
+NOT_RUN = 127  # what shells answer for a command that could not be executed
 START_TRIES = 3  # a job that fails to start this often in a row is held with its last lines
 
 
@@ -64,8 +65,10 @@ def died(d: Draft, service: Service, since_s: float, starting: bool) -> None:
     exit_ = service.run.exit if service.run else None
     code = exit_.code if exit_ else None
     if starting:
-        d.event("move.failed", service.id, form=service.top, reason="server_exited", exit_code=code)
-        failed(d, service, "server_exited", exit_code=code)
+        why = exit_.error if exit_ else None
+        note, facts = ("cannot_start", {"why": why}) if why else ("server_exited", {"exit_code": code})
+        d.event("move.failed", service.id, form=service.top, reason=note, **facts)
+        failed(d, service, note, **facts)
         return
     d.event("service.died", service.id, exit_code=code)
     if max(service.last_end_s or 0.0, service.idle_since_s or 0.0) >= since_s:
@@ -126,6 +129,8 @@ def _job_ended(d: Draft, job: Job) -> None:
             _finish(d, job, "lost")
     elif exit_.code == 0:
         _finish(d, job, "done", exit_.code)
+    elif exit_.error:  # trying again would not find the program either
+        _finish(d, replace(job, note="cannot_start", note_facts={"why": exit_.error}), "failed", exit_.code)
     elif job.attempts_left > 0:
         tries, left = job.failures + 1, job.attempts_left - 1
         d.event("job.retry", job.id, exit_code=exit_.code, attempts_left=left)
@@ -167,8 +172,12 @@ def not_taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) ->
     d.end_move(holder.id)
     d.touch(pending.devices)
     if isinstance(holder, Job) and fact.error == "cannot_start" and holder.wish != "cancel":
-        job = replace(holder, note=fact.error, note_facts=dict(fact.facts))
-        _finish(d, job, "failed", 127)
+        run = holder.run
+        if pending.creates and pending.run_id is not None and (run is None or run.id != pending.run_id):
+            run = Run(id=pending.run_id, lock_held=False, gone=True)  # its log is the one that says why
+        code = run.exit.code if run is not None and run.exit is not None else NOT_RUN
+        job = replace(holder, run=run, note=fact.error, note_facts=dict(fact.facts))
+        _finish(d, job, "failed", code)
         return
     failed(d, holder, fact.error or "failed", **fact.facts)
     _held_after_failures(d, holder.id)

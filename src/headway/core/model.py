@@ -91,6 +91,7 @@ class Exit:
     code: int
     peak_host_bytes: int | None = None
     at_s: float | None = None  # boottime
+    error: str | None = None  # why the command could not be executed at all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -380,6 +381,7 @@ class Snapshot:
     rev: int = 0
     booted_s: float = 0.0  # when this daemon began
     mode: Mode = "live"
+    mode_by: str | None = None  # who set it by hand, where the config says the other one
     policy: Policy = field(default_factory=Policy)
     devices: Mapping[DeviceId, Device] = field(default_factory=dict)
     holders: Mapping[HolderId, Holder] = field(default_factory=dict)

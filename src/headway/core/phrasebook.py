@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headway.core.words import DID, size
+from headway.core.words import DID, duration, size
 
 Facts = Mapping[str, Any]
 
@@ -63,6 +63,34 @@ def _gate(facts: Facts) -> Facts:
     return {**_requests_pinning(facts), "gate": None if facts.get("closed", True) else "open"}
 
 
+def _held(facts: Facts) -> Facts:
+    since_s = facts.get("since_s")
+    return {} if since_s is None else {"ago": "just now" if since_s < 1 else f"{duration(since_s)} ago"}
+
+
+def _cause(facts: Facts) -> Facts:
+    """What a move is for: somebody who needs the room, or the rule that asks for it, in its plainest words."""
+    code = str(facts.get("cause"))
+    phrase = VERDICTS.get(code) or NOTES.get(code)
+    return {"because": phrase.texts[-1], "cause": None} if phrase else {}
+
+
+def _again(facts: Facts) -> Facts:
+    """What is left to do with a job that is over."""
+    if facts.get("ended") == "cancelled":
+        return {"again": "That is final; to run the same again: `headway add`"}
+    return {"again": f"To run it again: `headway retry {facts.get('target', 'ID')}`"}
+
+
+def _typed(facts: Facts) -> Facts:
+    return {"typed": str(facts.get("verb", "this")).replace("_", "")}
+
+
+def _known(facts: Facts) -> Facts:
+    n = facts.get("holders")
+    return {"known": "1 service or job" if n == 1 else f"{n} services and jobs"} if n else {}
+
+
 def _exit(facts: Facts) -> Facts:
     code = facts.get("exit_code")
     if not isinstance(code, int):
@@ -89,11 +117,11 @@ VERDICTS: Mapping[str, Phrase] = {
     # rules: who may come
     "shadow": _p("the mode is shadow: Headway only watches", help="headway mode live"),
     "held": _p(
-        "{note}; it waits for a release",
-        "by {by} for {since_s}, until it is released",
-        "by {by}, until it is released",
-        "until it is released",
-        help="headway release {id}",
+        "held by {by} {ago}, until it is released ({note})",
+        "held by {by} {ago}, until it is released",
+        "held by {by}, until it is released",
+        "held until it is released",
+        help="headway release {id}", derive=_held,
     ),
     "after": _p(
         "waits for the end of {after_held}, which is held", "waits for the end of {after}", "waits for another job",
@@ -128,8 +156,10 @@ VERDICTS: Mapping[str, Phrase] = {
     "made_room": _p("made room for {for}", "made room", help="headway why {for}"),
     "reserved": _p("the room is kept for {for}, which has waited longer", "the room is kept for another"),
     "never_fits": _p(
-        "needs {need_bytes} on each of {many}, more than there is even when empty ({devices})",
-        "needs {need_bytes}, more than any device has even when empty ({devices})",
+        "can never start here: wants {missing}, and there is only {devices}",
+        "can never start here: needs {need_bytes} on each of {many}, more than there is even when empty ({devices})",
+        "can never start here: needs {need_bytes}, more than any device has even when empty ({devices})",
+        "can never start here: needs {many}, and there are fewer ({devices})",
         "can never fit on the devices there are",
         help="headway status",
         derive=lambda facts: {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {},
@@ -140,8 +170,8 @@ VERDICTS: Mapping[str, Phrase] = {
         "programs that are not ours hold the memory it needs",
         help="headway status",
     ),
-    "first_reading": _p("the devices have not been read since the start"),
-    "no_device": _p("no device has been seen yet", help="headway check"),
+    "first_reading": _p("no device can be read: {trouble}", "the devices have not been read since the start"),
+    "no_device": _p("no device can be read: {trouble}", "no device has been seen yet", help="headway check"),
     # what is free
     "memory": _p(
         "needs {need_bytes} on {device}; {usable_bytes} of {total_bytes} would be left, pid {pids} has {outside_bytes}",
@@ -256,7 +286,7 @@ NOTES: Mapping[str, Phrase] = {
     ),
     "port_taken": _p("port {port} is taken by {owner}", "its port is taken by another program"),
     "hook_failed": _p("its {hook} command {exit}", "a park or resume command failed", derive=_exit),
-    "cannot_start": _p("the command could not be executed: {why}", "the command could not be executed"),
+    "cannot_start": _p("{why}", "the command could not be executed"),
     "limit_passed": _p("it took longer than {limit_s}", "it took longer than its limit"),
     "memory_not_released": _p("its memory was not released"),
     "exit": _p("its last run {exit}", "its last run ended badly", derive=_exit),
@@ -269,18 +299,26 @@ REFUSALS: Mapping[str, Phrase] = {
     "not_found": _p("{target} is not known. `headway ps -a` lists what is.", "it is not known."),
     "ambiguous": _p("several are called {target}: give the id. `headway ps` lists them.", "give the id."),
     "unknown_after": _p("it should wait for {after}, which is not known. `headway ps -a` lists what is."),
-    "already_ended": _p(
-        "it is over ({ended}). To run it again: `headway retry`.", "it is over. `headway retry`."
-    ),
+    "already_ended": _p("{target} is over ({ended}). {again}.", "it is over. {again}.", derive=_again),
     "not_ended": _p("it is not over. To end it first: `headway stop` or `headway cancel`."),
     "cancelled": _p("it was cancelled, which is final. To run the same again: `headway add`."),
+    "name_taken": _p(
+        "{name} is the name of a service, and jobs share their names with them. Give another `--name`.",
+        "that is the name of a service. Give another `--name`.",
+    ),
+    "itself": _p("{target} cannot stand before or after itself.", "it cannot stand before or after itself."),
     "not_for_services": _p(
-        "a service cannot {verb}. `headway hold` puts it aside, `headway release` ends that."
+        "`headway {typed}` is for jobs, and {target} is a service. `headway hold {target}` puts it aside, "
+        "`headway release {target}` lets it go on.",
+        "`headway {typed}` is for jobs. `headway hold` puts a service aside, `headway release` lets it go on.",
+        derive=_typed,
     ),
     "cannot_pause": _p("it has no park command, so it cannot pause. `headway stop` frees its memory too."),
     "not_a_job": _p("{target} is not a job. `headway ps` lists them.", "that is not a job."),
     "not_queued": _p(
-        "{target} does not stand in line. `headway ps` shows the order.", "it does not stand in line."
+        "{target} does not stand in that line: it is {state}. `headway ps` shows the order.",
+        "{target} does not stand in that line. `headway ps` shows the order.",
+        "it does not stand in line.",
     ),
     "store_silent": _p(
         "the database does not answer, so nothing was changed. Try again, or see `headway status`."
@@ -305,7 +343,9 @@ EVENTS: Mapping[str, Phrase] = {
     "service.died": _p("its server {exit}", "its server is gone", derive=_exit),
     "service.failed": _p("cannot start: {reason}", "cannot start"),
     "holder.overrun": _p("uses {seen_bytes} while {form}, {declared_bytes} were declared"),
-    "move.asked": _p("asked to be {form} for {cause}", "asked to be {form}"),
+    "move.asked": _p(
+        "asked to be {form}: {because}", "asked to be {form} for {cause}", "asked to be {form}", derive=_cause
+    ),
     "move.answered": _p("says it {did} after {took_s}", "says it {did}", derive=lambda f: _did({"to": f.get("form")})),
     "move.done": _p("{form} after {took_s}", "{form}"),
     "move.failed": _p("could not get {form}: {reason}", "could not get {form}", "could not move"),
@@ -324,7 +364,7 @@ EVENTS: Mapping[str, Phrase] = {
     "meter.speaks": _p("the meter answers again"),
     "store.silent": _p("the database does not answer; nothing new is started"),
     "store.speaks": _p("the database answers again"),
-    "daemon.started": _p("daemon started with {holders} holders from before", "daemon started"),
+    "daemon.started": _p("daemon started; {known} from before", "daemon started", derive=_known),
     "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
     "commands.undone": _p("could not be saved, so {holders} are as before", "could not be saved, so all is as before"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),

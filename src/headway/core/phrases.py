@@ -13,6 +13,8 @@ from headway.core.phrasebook import Facts as Facts
 from headway.core.phrasebook import Phrase as Phrase
 from headway.core.words import label, spoken
 
+TROUBLES = frozenset({"note", "reason"})  # facts whose value is the code of a note, or a person's own words
+
 
 def fill(phrase: Phrase, facts: Facts, s: Snapshot | None) -> str:
     """The first wording whose facts are all known."""
@@ -31,7 +33,7 @@ class _Said(Mapping[str, str]):
 
     def __getitem__(self, key: str) -> str:
         value = self._facts.get(key)
-        trouble = value and key in ("note", "reason")
+        trouble = value and key in TROUBLES
         word = note(str(value), self._facts, self._s) if trouble else spoken(key, value, self._s)
         if word is None:
             raise KeyError(key)
@@ -69,7 +71,10 @@ def help_for(code: str, facts: Facts, hid: str) -> str | None:
 def note(code: str, facts: Facts, s: Snapshot | None = None) -> str:
     """The last trouble of a holder in words that fit into a sentence; what a person wrote stays as it is."""
     phrase = NOTES.get(code)
-    return fill(phrase, facts, s) if phrase else code
+    if phrase is None:
+        return code
+    # a note is never part of a note: its own code is among the facts of an event
+    return fill(phrase, {key: value for key, value in facts.items() if key not in TROUBLES}, s)
 
 
 def refusal(code: str, facts: Facts, s: Snapshot | None = None) -> str:

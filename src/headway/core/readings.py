@@ -71,12 +71,15 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
     form = holder.form_named(holder.form)
     settled = form is not None and (form.name == holder.top or fact.at_s >= holder.since_s + SETTLES_S)
     learns = form is not None and settled and not moving and holder.form != holder.bottom
-    if form is not None and form.need_bytes is None:
+    if form is not None and form.need_bytes is None and form.name == holder.top:
         learns = False  # on its first run it may still grow, and has its device alone: see ends.measured
     if form is not None and learns and peak > (form.learned_bytes or 0):
         grown = peak > (form.learned_bytes or 0) + TOLERANCE_BYTES
         forms = tuple(replace(f, learned_bytes=peak) if f.name == form.name else f for f in forms)
-        _overrun(d, holder, form, peak)
+        if form.name == holder.top:
+            _overrun(d, holder, form, peak)
+        elif grown:
+            _kept(d, holder, form, peak, fact)
     d.put(replace(holder, seen_bytes=seen, forms=forms), save=grown)
 
 
@@ -84,6 +87,16 @@ def _overrun(d: Draft, holder: Holder, form: Form, peak: int) -> None:
     declared = form.declared_bytes
     if declared and (form.learned_bytes or 0) <= declared * 1.05 < peak:
         d.event("holder.overrun", holder.id, form=form.name, declared_bytes=declared, seen_bytes=peak)
+
+
+def _kept(d: Draft, holder: Holder, form: Form, held: int, fact: DeviceRead) -> None:
+    """A server that went to sleep by itself and kept its memory: told once, since what it keeps is learned now."""
+    expected = form.declared_bytes
+    top = fit.need(holder, holder.top) or 0
+    kept = held > expected + TOLERANCE_BYTES if expected is not None else held > top // 2
+    if kept and (form.learned_bytes or 0) <= (expected or 0) + TOLERANCE_BYTES:
+        pid = holder.run.pid if holder.run else None
+        d.event("memory.not_released", holder.id, held={fact.device: held}, form=form.name, pid=pid)
 
 
 def verify(d: Draft, pending: Pending) -> None:

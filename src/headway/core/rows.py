@@ -90,7 +90,7 @@ class Stranger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRow:
-    """One device with who holds it. `free_bytes` None is unknown, never free."""
+    """One device with who holds it. `free_bytes` None is unknown, never free; `confidence` is "unknown" then."""
 
     id: str
     name: str
@@ -122,6 +122,7 @@ class Head:
     """The board without its rows."""
 
     mode: str
+    mode_by: str | None  # who set it by hand, while the config says the other one
     rev: int
     up_s: float
     devices: tuple[DeviceRow, ...]
@@ -134,6 +135,7 @@ class Overview(Head):
     services: tuple[ServiceRow, ...]
     running: tuple[JobRow, ...]  # everything of a job that is not stopped: starting, parked and the like too
     queued: tuple[JobRow, ...]  # in the order they are served
+    gate: str | None = None  # URL of the front door for clients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,7 +44,7 @@ def explain(hid: HolderId, s: Snapshot, verdicts: Verdicts) -> Why:
     facts = said(verdict, holder, s)
     state = words.state(holder, s)
     words_ = sentence(verdict.code, facts, s)
-    own = verdict.code in ("not_released", "verifying")  # these name what it did themselves
+    own = verdict.code in ("not_released", "verifying") or words_.startswith(state)  # these say it themselves
     return Why(
         id=hid,
         kind=holder.kind,
@@ -199,6 +199,7 @@ def device_row(device: Device, s: Snapshot) -> DeviceRow:
         if device.id in (*s.holders[hid].devices, *s.holders[hid].seen_bytes)
     ]
     age_s = None if device.read_at_s is None else s.now_s - device.read_at_s
+    known = device.free_bytes is not None or device.confidence == "declared"
     return DeviceRow(
         id=device.id,
         name=device.name,
@@ -208,7 +209,7 @@ def device_row(device: Device, s: Snapshot) -> DeviceRow:
         free_bytes=device.free_bytes,
         foreign_bytes=device.foreign_bytes,
         reserve_bytes=reserve_bytes(device, False, s),
-        confidence=device.confidence,
+        confidence=device.confidence if known else "unknown",
         pool=device.pool,
         read_age_s=age_s,
         trouble=_device_trouble(device, age_s, s),
@@ -281,6 +282,7 @@ def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
     present = (h for hid in s.present if isinstance(h := s.holders[hid], Job))
     return Overview(
         mode=top.mode,
+        mode_by=top.mode_by,
         rev=top.rev,
         up_s=top.up_s,
         devices=top.devices,
@@ -295,6 +297,7 @@ def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
 def head(s: Snapshot) -> Head:
     return Head(
         mode=s.mode,
+        mode_by=s.mode_by,
         rev=s.rev,
         up_s=s.now_s - s.booted_s,
         devices=devices(s),

@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from headway.core.commands import AddJob, Command, Configure, MoveJob, Reply, SetMode, SetWish
-from headway.core.draft import Draft
+from headway.core.draft import Draft, lane_of
 from headway.core.lifecycle import REVIVING, rule, strengthened
 from headway.core.model import Holder, Job, JobSpec, Service, ServiceSpec, Wish
 from headway.core.rules import find_job
+from headway.core.words import job_state
 
 AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
 SPACE_S = 1.0  # how far the rest of the line moves back when somebody is put where no number is left
@@ -26,9 +27,7 @@ def apply(d: Draft, command: Command) -> Reply:
         case MoveJob():
             return _move_job(d, command)
         case SetMode():
-            d.set(mode=command.mode)
-            d.event("mode", None, mode=command.mode, by=command.by)
-            return _accepted(d, None, mode=command.mode)
+            return _set_mode(d, command)
         case Configure():
             return _configure(d, command)
 
@@ -41,6 +40,16 @@ def _refused(d: Draft, code: str, holder: str | None = None, **facts: Any) -> Re
     return Reply(accepted=False, code=code, facts=facts, holder=holder, rev=d.base.rev)
 
 
+def _set_mode(d: Draft, command: SetMode) -> Reply:
+    """A mode other than the config's keeps the name of whoever set it; there are two, so the way back clears it."""
+    mode, by = (d.other.get(key, getattr(d.base, key)) for key in ("mode", "mode_by"))
+    if command.mode != mode:
+        by = command.by if by is None else None
+    d.set(mode=command.mode, mode_by=by)
+    d.event("mode", None, mode=command.mode, by=command.by)
+    return _accepted(d, None, mode=command.mode)
+
+
 # ---------------------------------------------------------------- new jobs
 
 
@@ -50,6 +59,8 @@ def rank_key(enqueued_s: float, priority: int) -> float:
 
 
 def _add(d: Draft, command: AddJob) -> Reply:
+    if command.spec.name in d.services:
+        return _refused(d, "name_taken", name=command.spec.name)
     view = d.view()
     for word in (*command.spec.after, *command.spec.after_ok):
         if find_job(word, view) is None:
@@ -104,9 +115,9 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
     if command.verb in REVIVING:
         return _revive(d, holder, command)
     if isinstance(holder, Job) and holder.ended:
-        return _refused(d, "already_ended", holder.id, ended=holder.ended)
+        return _refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
     if isinstance(holder, Service) and command.verb in ("cancel", "wind_down", "pause"):
-        return _refused(d, "not_for_services", holder.id, verb=command.verb)
+        return _refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
     if no := _cannot_pause(d, holder, command):
         return _refused(d, no, holder.id)
     verb: Wish = command.verb  # type: ignore[assignment]
@@ -152,7 +163,7 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
     }
     if isinstance(holder, Job) and holder.ended:
         if command.verb != "retry":
-            return _refused(d, "already_ended", holder.id, ended=holder.ended)
+            return _refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
         again = {
             "ended": None,
             "ended_s": None,
@@ -161,6 +172,8 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
             "run": None,
         }
         d.put(replace(holder, **fresh, **again, form=holder.bottom))  # type: ignore[arg-type]
+    elif command.verb == "retry" and isinstance(holder, Service):
+        return _refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
     elif command.verb == "retry":
         return _refused(d, "not_ended", holder.id)
     else:
@@ -178,14 +191,19 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
     if not isinstance(job, Job):
         return _refused(d, job if isinstance(job, str) else "not_a_job", target=command.target)
     if job.ended:
-        return _refused(d, "already_ended", job.id, ended=job.ended)
+        return _refused(d, "already_ended", job.id, target=job.id, ended=job.ended)
+    if lane_of(job, job.id in d.pending) is None:
+        return _refused(d, "not_queued", job.id, target=job.id, state=job_state(job, d.pending.get(job.id)))
     line = [entry for entry in d.lane(job.lane) if entry[1] != job.id]
     keys = [key for key, _ in line]
     if command.where in ("before", "after"):
         other = resolve(d, command.other or "")
+        if isinstance(other, Job) and other.id == job.id:
+            return _refused(d, "itself", job.id, target=job.id)
         ids = [hid for _, hid in line]
         if not isinstance(other, Job) or other.id not in ids:
-            return _refused(d, "not_queued", target=command.other)
+            state = job_state(other, d.pending.get(other.id)) if isinstance(other, Job) else None
+            return _refused(d, "not_queued", target=command.other, state=state)
         at = ids.index(other.id) + (command.where == "after")
     else:
         at = 0 if command.where == "top" else len(keys)

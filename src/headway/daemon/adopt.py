@@ -45,6 +45,7 @@ INSTANTS = (
     "answered_s",
 )
 FIRST_REV = 1
+RUNS_KEPT = 200  # ended runs whose files and logs stay
 OUTCOME_S = (
     15.0  # to find the outcome of a move whose limit passed meanwhile; a meter's first reading takes seconds
 )
@@ -79,11 +80,13 @@ def adopt(
             something shows that they are not awake.
     """
     meta = saved.meta
+    mode = _mode(meta, config_mode)
     base = Snapshot(
         now_s=now_s,
         booted_s=now_s,
         policy=policy,
-        mode=_mode(meta, config_mode),
+        mode=mode,
+        mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
         next_job=int(meta.get("next_job", "1")),
         recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
         boot_id=runs.boot_id,
@@ -105,7 +108,8 @@ def adopt(
             _restore(draft, pending, runs, pending.holder in open_services)
     adopted = Adopted(draft=draft, snapshot=base)
     _see_runs(adopted, runs)
-    draft.event("daemon.started", None, holders=len(draft.holders), boot_id=runs.boot_id)
+    known = sum(kind in KINDS for _, kind, _ in saved.holders)
+    draft.event("daemon.started", None, holders=known, boot_id=runs.boot_id)
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
     adopted.snapshot = draft.done()
     return adopted
@@ -261,3 +265,31 @@ def again(pending: Pending, now_s: float) -> Move:
         rung=pending.rung,
         cause="adopted",
     )
+
+
+def outdated(runs: Runs, s: Snapshot) -> list[str]:
+    """Ended runs that nobody needs any more: all but the newest, and never one that a holder may still ask for.
+
+    A job that is over keeps its last run, and so its log, as long as it is among the newest jobs that ended.
+    """
+    over = [h for h in s.holders.values() if isinstance(h, Job) and h.ended is not None]
+    over.sort(key=lambda job: job.ended_s or 0.0, reverse=True)
+    dropped = {job.id for job in over[RUNS_KEPT:]}
+    kept = {h.run.id for h in s.holders.values() if h.run is not None and h.id not in dropped}
+    kept |= {pending.run_id for pending in s.pending.values() if pending.run_id is not None}
+    ended = []
+    for run_id in runs.known():
+        state = runs.read(run_id)
+        if state is None or not state.ended or runs.pids(run_id):
+            continue
+        ended.append((_changed_s(runs, run_id), run_id))
+    old = [run_id for _, run_id in sorted(ended, reverse=True)[RUNS_KEPT:]]
+    return [run_id for run_id in old if not any(run_id == k or run_id.startswith(k + ".") for k in kept)]
+
+
+def _changed_s(runs: Runs, run_id: str) -> float:
+    """When its directory last changed, by the wall clock: the order of runs over restarts of the machine."""
+    try:
+        return runs.directory(run_id).stat().st_mtime
+    except OSError:
+        return 0.0

@@ -109,6 +109,7 @@ class Recorder:
         if draft.other.keys() & {"mode", "next_job", "recipes_seen"}:
             self._meta |= {
                 "mode": s.mode,
+                "mode_by": s.mode_by or "",
                 "next_job": str(s.next_job),
                 "recipes_seen": "\n".join(sorted(s.recipes_seen)),
             }

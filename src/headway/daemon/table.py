@@ -69,7 +69,8 @@ def _why(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], fa
     verdict = view.reason(service, s, verdicts)
     if verdict.code == "aside":
         verdict = _blocked(service, s) or verdict
-    facts: dict[str, Any] = {"code": verdict.code}
+    by_hand = failed and service.wish != "run" and verdict.code not in FAILED_CODES
+    facts: dict[str, Any] = {"code": "held" if by_hand else verdict.code}
     if pids := verdict.facts.get("pids"):
         facts |= {"activity": f"pid {pids[0]}", "note": "outside Headway", "preemptible": False}
         steps = verdict.facts["outside_bytes"] // TOLERANCE_BYTES  # what a desktop holds changes all the time
@@ -89,7 +90,7 @@ def _words(service: Service, verdict: Verdict, s: Snapshot) -> str:
     if verdict.code in ("backoff", "start_failed") and service.note:
         return phrases.note(service.note, service.note_facts, s)
     lasting = {key: value for key, value in verdict.facts.items() if not key.endswith("_s")}
-    return ("held " if verdict.code == "held" else "") + phrases.sentence(verdict.code, lasting, s)
+    return phrases.sentence(verdict.code, lasting, s)
 
 
 def _in_the_way(service: Service, verdict: Verdict, s: Snapshot) -> Holder | None:

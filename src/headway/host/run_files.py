@@ -136,4 +136,9 @@ def write_whole(path: Path, document: dict[str, Any]) -> None:
 
 
 def _exit(document: dict[str, Any]) -> Exit:
-    return Exit(code=document["code"], peak_host_bytes=document["peak_host_bytes"], at_s=document["at_s"])
+    return Exit(
+        code=document["code"],
+        peak_host_bytes=document["peak_host_bytes"],
+        at_s=document["at_s"],
+        error=document.get("error"),
+    )

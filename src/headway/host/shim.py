@@ -132,7 +132,9 @@ def start(spec: dict[str, Any], directory: str, lock: int) -> tuple[int, str]:
     os.close(give_go)
     with open(read_failed, "rb") as file:  # its end comes with the exec
         error = file.read().decode(errors="replace")
-    if not error:
+    if error:
+        print(error, file=sys.stderr, flush=True)  # the log of a command that never ran says why
+    else:
         os.rename(f"{directory}/executed.tmp", f"{directory}/executed")
     return pid, error
 

@@ -18,7 +18,8 @@ Headway {version} shares the GPUs of this machine. Mode: {mode}.
 
 {board}
 
-Read on:  /api/v1/status  /api/v1/jobs  /api/v1/services  /api/v1/devices  /api/v1/events  /openapi.json
+Read on:  /api/v1/status  /api/v1/jobs  /api/v1/services  /api/v1/devices  /api/v1/history  /openapi.json
+Stream:   /api/v1/events (server-sent events: it does not end by itself)
 Change:   the command line, e.g. `headway status`, `headway add NAME`, `headway why NAME`
 """
 
@@ -31,7 +32,7 @@ def loop_age_s(parts: Parts) -> float:
 @router.get("/", response_class=Response)
 async def page(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     """One plain text page."""
-    shown = view.overview(parts.hub.snapshot, parts.hub.verdicts)
+    shown = parts.overview()
     lines = [f"{row.kind} {row.name}: {row.why}" for row in (*shown.services, *shown.running, *shown.queued)]
     board = "\n".join(lines) or "Nothing is configured yet."
     text = PAGE.format(version=parts.version, mode=shown.mode, board=board)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
+import structlog
 from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
@@ -13,8 +14,10 @@ from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
 from headway.core.model import Snapshot
 from headway.core.phrases import told
+from headway.errors import NotFound
 
 router = APIRouter(prefix="/api/v1", tags=["history"])
+log = structlog.get_logger("headway")
 
 Rows = list[dict[str, Any]]
 NEWEST = -1  # instead of an id to read after: the last ones
@@ -31,6 +34,8 @@ async def history(
     """Lines of the audit, oldest first, each with its sentence: those with an id above `after`, or the `last` ones."""
     holder = _holder(parts, target)
     rows = await parts.reader.events(holder, *((after, limit) if last is None else (NEWEST, last)))
+    if not rows and holder is not None and not await _was(parts, holder):
+        raise NotFound(f"no id or name {target!r} is known. `headway ps -a` lists them.", target=target)
     return answer(Rows, [_line(row, parts.hub.snapshot) for row in rows])
 
 
@@ -66,10 +71,19 @@ def _holder(parts: Parts, target: str | None) -> str | None:
     return found[0] if len(found) == 1 else target
 
 
+async def _was(parts: Parts, holder: str) -> bool:
+    return holder in parts.hub.snapshot.holders or bool(await parts.reader.events(holder, 0, 1))
+
+
 def _line(row: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
     """A row for people: wall clock instead of seconds since the machine's start, and the sentence."""
     facts = row.get("facts")
-    sentence = told(str(row.get("code", "")), row.get("holder"), facts if isinstance(facts, dict) else {}, snapshot)
+    code = str(row.get("code", ""))
+    try:
+        sentence = told(code, row.get("holder"), facts if isinstance(facts, dict) else {}, snapshot)
+    except Exception:  # a row of another version, say: it must not keep the others from being read
+        log.exception("a line of the audit cannot be said", code=code, facts=facts)
+        sentence = code.replace(".", " ").replace("_", " ")
     shown = {key: value for key, value in row.items() if key != "at_s"}
     if (wall_s := row.get("wall_s")) is not None:
         shown["time"] = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -14,10 +15,14 @@ from headway.api.problems import check
 from headway.api.routes.holders import LogTail, Verb, log_of, wish
 from headway.core import rows, view
 from headway.core.commands import AddJob
-from headway.core.model import Job, JobSpec
+from headway.core.decide import never_fits
+from headway.core.model import Job, JobSpec, Rank, Want
+from headway.core.phrases import sentence
 from headway.errors import NotFound, Refused
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
+NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # as in the config
+NAME_WORDS = "write up to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or a digit"
 
 
 @router.get("", response_model=rows.JobPage)
@@ -65,7 +70,8 @@ async def add(
     spec = _spec(parts, body)
     reply = await parts.submit(AddJob(spec=spec, recipe=body.recipe, hold=body.hold, by=peer.name))
     check(reply)
-    return answer(Accepted, Accepted.of(reply), 202, {"Location": f"/api/v1/jobs/{reply.holder}"})
+    accepted = replace(Accepted.of(reply), warning=_never_fits(parts, reply.holder))
+    return answer(Accepted, accepted, 202, {"Location": f"/api/v1/jobs/{reply.holder}"})
 
 
 @router.post("/{target}/{verb}", status_code=202, response_model=Accepted)
@@ -88,6 +94,16 @@ def _job(parts: Parts, target: str) -> Job:
     return found
 
 
+def _never_fits(parts: Parts, hid: str | None) -> str | None:
+    """Words for a job that could not start even on devices that are empty; it is queued all the same."""
+    snapshot = parts.hub.snapshot
+    job = snapshot.holders.get(hid or "")
+    if not isinstance(job, Job):
+        return None
+    no = never_fits(Want(holder=job, form=job.top, rank=(Rank.JOB, job.key, job.id)), snapshot)
+    return sentence(no.code, no.facts, snapshot) if no and no.code != "first_reading" else None
+
+
 def _spec(parts: Parts, body: AddBody) -> JobSpec:
     """Raises: NotFound for a recipe or a job in `after`, Refused for an ad-hoc job that cannot be made."""
     if body.recipe is not None:
@@ -101,6 +117,8 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
         fields = body.model_dump(
             exclude_none=True, exclude={"recipe", "hold", "after", "placement", "priority"}
         )
+        if body.name is not None and not NAME.fullmatch(body.name):
+            raise Refused("invalid_job", f"the name {body.name!r} cannot be used: {NAME_WORDS}.")
         if str(body.gpu).isdigit():
             fields["gpu"] = f"{body.gpu}B"  # a bare number is bytes
         try:

@@ -1,0 +1,102 @@
+"""What is allowed and yet probably not meant: programs that are not there, devices that nobody can read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from headway.config.checks import count_of, index_of
+from headway.config.problems import Problem
+from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig
+from headway.ports import Reading
+
+COMMANDS = ("start", "park", "resume", "saved", "progress")
+
+
+def warnings(config: Config, environ: Mapping[str, str], cards: Reading | None = None) -> Iterator[Problem]:
+    """Everything a person should hear about a config that has no problems.
+
+    Args:
+        environ: the environment that commands will be started with.
+        cards: what NVML shows; None: it was not asked.
+    """
+    if config.mode == "shadow":
+        yield Problem(("mode",), 'is shadow: Headway only watches and starts nothing. mode = "live" lets it act')
+    if not config.service and not config.job:
+        yield Problem(("service",), "there is none, and no [job.NAME]: only `headway add` will bring work")
+    if cards is not None:
+        yield from _cards(config, cards)
+    for name, device in config.device.items():
+        yield from _reports(name, device)
+    for name, service in config.service.items():
+        yield from _holder(("service", name), service, environ)
+        if service.key_file is not None and not os.access(service.key_file, os.R_OK):
+            yield Problem(("service", name, "key_file"), f"{service.key_file} cannot be read")
+    for name, job in config.job.items():
+        yield from _holder(("job", name), job, environ)
+    if (command := config.alerts.command) and (no := missing(command[0], ".", environ)):
+        yield Problem(("alerts", "command"), no)
+
+
+def asks_nvml(config: Config) -> bool:
+    """Whether any device is a card that NVML reads."""
+    return not config.device or any(device.meter == "nvml" for device in config.device.values())
+
+
+def _cards(config: Config, cards: Reading) -> Iterator[Problem]:
+    if not config.device and not cards.devices:
+        reason = f": {cards.trouble}" if cards.trouble else ""
+        waits = ", ".join(name for name, one in _holders(config) if count_of(one))
+        then = f", and {waits} will wait for one" if waits else ""
+        yield Problem(("device",), f"there is none, and NVML shows no GPU{reason}. So there is no device{then}")
+    for name, device in config.device.items():
+        if device.meter != "nvml":
+            continue
+        shown = next((one for one in cards.devices if _is_card(name, device, one.id, one.index)), None)
+        trouble = cards.trouble or (shown.trouble if shown is not None else "NVML does not show this card")
+        if trouble:
+            yield Problem(("device", name), f"cannot be read: {trouble}")
+
+
+def _is_card(name: str, device: DeviceConfig, shown_id: str, shown_index: int) -> bool:
+    if device.uuid is not None:
+        return shown_id.rpartition("/")[2] == device.uuid
+    return shown_index == index_of(name, device)
+
+
+def _holders(config: Config) -> Iterator[tuple[str, Holder]]:
+    yield from config.service.items()
+    yield from config.job.items()
+
+
+def _reports(name: str, device: DeviceConfig) -> Iterator[Problem]:
+    if device.reports is not None and not Path(device.reports).is_dir():
+        yield Problem(
+            ("device", name, "reports"),
+            f"there is no directory {device.reports}: until there is one, nothing starts on {name}",
+        )
+
+
+def _holder(
+    path: tuple[str, str], holder: ServiceConfig | JobConfig, environ: Mapping[str, str]
+) -> Iterator[Problem]:
+    if not Path(holder.cwd).is_dir():
+        yield Problem((*path, "cwd"), f"there is no directory {holder.cwd}")
+        return  # a relative program would be looked for there
+    for key in COMMANDS:
+        argv: Sequence[str] | None = getattr(holder, key, None)
+        if argv and (no := missing(argv[0], holder.cwd, {**environ, **holder.env})):
+            yield Problem((*path, key), no)
+
+
+def missing(program: str, cwd: str, environ: Mapping[str, str]) -> str | None:
+    """Why that program could not be executed from there; None when it is found."""
+    if "/" in program:
+        file = Path(cwd, program)
+        if not file.is_file():
+            return f"there is no program {file}"
+        return None if os.access(file, os.X_OK) else f"{file} is not executable"
+    found = shutil.which(program, path=environ.get("PATH", os.defpath))
+    return None if found else f'no program "{program}" in PATH'
