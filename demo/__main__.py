@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from demo import summary
-from demo.board import Counts, Screen, holders
+from demo.board import Counts, Screen, happened, holders
 from demo.jobs.train import saved_step
 from demo.memory_watch import MemoryWatch
 from demo.people import People
@@ -29,6 +29,8 @@ READY_LIMIT_S = 60.0
 MORE_S = 40.0  # a slow machine gets this much longer for the swaps that the demo is about
 LEAVE_LIMIT_S = 60.0
 LOG_LIMIT_S = 10.0
+INTERRUPTED = 130  # exit status
+EARLY_S = 20.0  # a showing that somebody ends before this may not have come to everything
 LOOK_S = 0.15
 POLL_S = 0.05
 AGAIN_S = 6.0  # after a render is done, the next one is queued
@@ -81,13 +83,16 @@ class Play:
 
     async def _show_time(self) -> None:
         front = self.world.front
+        began_s = time.monotonic()
         if front is None or self.ending.is_set():
+            self.facts.cut_short = self.ending.is_set()
             return
         self.until_s = None if self.seconds is None else time.monotonic() + self.seconds
         self.people = People(front, "chat", self._job_ran_s)
         talking = asyncio.create_task(self.people.run(self.ending))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.ending.wait(), self.seconds)
+        self.facts.cut_short = self.ending.is_set() and time.monotonic() - began_s < EARLY_S
         if not self.ending.is_set() and not self._enough():
             self.screen.told(self.at_s, f"a slow machine: up to {MORE_S:.0f} s more")
             await self._until(self._enough_or_ending, MORE_S)
@@ -115,16 +120,11 @@ class Play:
                 self._names |= {row["id"]: row["name"] for row in holders(status)}
                 for event in await self._new_events():
                     if event["code"] in TOLD:
-                        self.screen.told(self.at_s, self._named(event))
+                        self.screen.told(self.at_s, happened(event, self._names))
                 self.screen.show(status, self._counts())
                 if not self.ending.is_set():
                     await self._queue_again()
             await asyncio.sleep(LOOK_S)
-
-    def _named(self, event: dict[str, Any]) -> str:
-        """What happened, with the holder's name in place of its id."""
-        words = event["sentence"].removeprefix(f"{event['holder']}: ")
-        return f"{self._names.get(event['holder'], event['holder'])}: {words}"
 
     def _counts(self) -> Counts:
         return Counts(
@@ -257,14 +257,20 @@ def main() -> int:
         "A simulated 24 GiB device, a real llama.cpp server that holds 16 GiB of it, and two jobs with 14 and 12."
     )
     print(
-        "No two of them fit together. People chat in bursts; the jobs get the device in between.\n",
+        "No two of them fit together. People chat in bursts; the jobs get the device in between.\n"
+        f"{_how_long(options.seconds)}\n",
         flush=True,
     )
-    world = World(home, cached_model())
     try:
-        facts = asyncio.run(play(world, options.seconds))
-    finally:
-        world.sweep()
+        world = World(home, cached_model())
+        try:
+            facts = asyncio.run(play(world, options.seconds))
+        finally:
+            world.sweep()
+    except KeyboardInterrupt:  # before anything was started: from then on Ctrl-C is a wish like others
+        if not options.home:
+            shutil.rmtree(home, ignore_errors=True)
+        return INTERRUPTED
     print("", *summary.lines(facts), sep="\n")
     if broken := summary.broken(facts):
         print("\nNOT kept:", *(f"  - {what}" for what in broken), sep="\n")
@@ -272,8 +278,15 @@ def main() -> int:
         return 1
     if not options.home:
         shutil.rmtree(home, ignore_errors=True)
-    print("\nEvery promise was kept.")
+    early = ", as far as it came before it was ended" if facts.cut_short else ""
+    print(f"\nEvery promise was kept{early}.")
     return 0
+
+
+def _how_long(seconds: float | None) -> str:
+    if seconds is None:
+        return "It runs until Ctrl-C."
+    return f"It runs for {seconds:g} s and a few more to start and to leave; Ctrl-C ends it sooner."
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""The board: who holds the device and why. On a terminal it is drawn anew in place, else each change is a line."""
+"""The board: who holds the device and why. On a terminal it is drawn anew in place, else each change is a line.
+
+The letter in front of a holder is its letter in the bar.
+"""
 
 import os
 import sys
@@ -6,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.core.words import size
+from headway.core.words import duration, size
 
 Row = Mapping[str, Any]
 
 BAR = 48
-NAME, STATE, BYTES = 8, 11, 9
+NAME, STATE, BYTES = 7, 12, 8
 WIDTH_S = 80
 NEWEST = 6  # lines of the past that a terminal shows
 
@@ -59,7 +62,32 @@ def headline(counts: Counts) -> str:
 def holder_line(row: Row) -> str:
     """One holder: what it is doing, what it holds, and why."""
     held = "-" if row["bytes"] is None else size(row["bytes"])
-    return f"{row['name']:<{NAME}} {row['state']:<{STATE}} {held:>{BYTES}}  {row['why']}"
+    state = row["state"].replace("_", " ")
+    return f"{row['name']:<{NAME}} {state:<{STATE}} {held:>{BYTES}}  {row['why']}"
+
+
+def happened(event: Row, names: Mapping[str, str]) -> str:
+    """One line of the past: the holder's name, once, and what happened to it. `names` is by id."""
+    code, facts, name = event["code"], event["facts"], names.get(event["holder"], event["holder"])
+    if code == "release.verified":
+        return f"{name}: {facts['form']}, memory measured free after {duration(facts['took_s'])}"
+    words = str(event["sentence"])
+    for label in (f"{name} ({event['holder']}): ", f"{event['holder']}: "):
+        words = words.removeprefix(label)
+    return f"{name}: {words}"
+
+
+def cut(line: str, width: int) -> str:
+    """The line within `width` columns: shortened between two words, with a mark that it was.
+
+    >>> cut("train: stopped, memory measured free", 24), cut("short", 24)
+    ('train: stopped, memory …', 'short')
+    """
+    if len(line) <= width:
+        return line
+    head = line[: width - 1]
+    kept = head.rpartition(" ")[0].rstrip()
+    return f"{kept} …" if len(kept) > width // 2 else f"{head}…"
 
 
 def board(status: Row, counts: Counts, newest: Sequence[str]) -> list[str]:
@@ -68,7 +96,7 @@ def board(status: Row, counts: Counts, newest: Sequence[str]) -> list[str]:
     for device in status["devices"]:
         used = "unknown" if device["used_bytes"] is None else size(device["used_bytes"])
         shown += [f"{device['name']}  {bar(device)}  {used} of {size(device['total_bytes'] or 0)}", ""]
-    shown += [holder_line(row) for row in holders(status)]
+    shown += [f"{row['name'][0]} {holder_line(row)}" for row in holders(status)]
     shown += ["", *newest[-NEWEST:]]
     return [*shown, *[""] * (NEWEST - len(newest))]
 
@@ -107,7 +135,7 @@ class Screen:
             width = WIDTH_S
         up = f"\x1b[{self._drawn}A\r" if self._drawn else ""
         # cut to the width, so that no line wraps and the count of lines to go up stays true
-        body = "".join(f"{line[: width - 1]}\x1b[K\n" for line in lines)
+        body = "".join(f"{cut(line, width - 1)}\x1b[K\n" for line in lines)
         sys.stdout.write(f"{up}{body}\x1b[J")
         sys.stdout.flush()
         self._drawn = len(lines)

@@ -36,6 +36,7 @@ class Facts:
     jobs: Sequence[Row] = ()
     steps: int = 0  # of the training, at its last saved point
     frames: int = 0  # of the rendering
+    cut_short: bool = False  # somebody ended it before it could come to everything
     exit_status: int | None = None
     left: Sequence[str] = ()
     troubles: list[str] = field(default_factory=list)
@@ -67,30 +68,34 @@ def waited(facts: Facts) -> list[float]:
 def broken(facts: Facts) -> list[str]:
     """Promises that were not kept, in words; empty when all were."""
     unanswered = [answer for answer in facts.answers if answer.error is not None]
-    found = list(facts.troubles)
-    swapped = len(list(swaps(facts.events)))
-    if swapped < SWAPS_NEEDED:
-        found.append(f"{swapped} verified swaps, at least {SWAPS_NEEDED} are needed")
-    if not waited(facts):
-        found.append("no request was held and answered")
-    if not facts.answers:
-        found.append("no request was sent")
+    found = [*facts.troubles, *([] if facts.cut_short else _not_reached(facts))]
     found += [f"request {answer.id} was not answered: {answer.error}" for answer in unanswered]
     if facts.most_bytes > facts.total_bytes:
         found.append(f"{size(facts.most_bytes)} were held at once, there are {size(facts.total_bytes)}")
-    if not facts.looks or not facts.most_bytes:
-        found.append("the device was never seen in use")
     for event in facts.events:
         if event["code"] == "memory.not_released":
             found.append(f"{event['holder']} kept its memory: {event['sentence']}")
-    if facts.steps == 0:
-        found.append("train saved no step")
-    if facts.frames == 0:
-        found.append("render drew no frame")
     found += [f"{job['name']} ({job['id']}) {job['state']}: {job['why']}" for job in facts.jobs if _bad(job)]
     if facts.exit_status != 0:
         found.append(f"`headway up` ended with status {facts.exit_status}")
     return found + [f"left behind: {what}" for what in facts.left]
+
+
+def _not_reached(facts: Facts) -> Iterator[str]:
+    """What a whole showing comes to, and this one did not."""
+    swapped = len(list(swaps(facts.events)))
+    if swapped < SWAPS_NEEDED:
+        yield f"{swapped} verified swaps, at least {SWAPS_NEEDED} are needed"
+    if not waited(facts):
+        yield "no request was held and answered"
+    if not facts.answers:
+        yield "no request was sent"
+    if not facts.looks or not facts.most_bytes:
+        yield "the device was never seen in use"
+    if facts.steps == 0:
+        yield "train saved no step"
+    if facts.frames == 0:
+        yield "render drew no frame"
 
 
 def _bad(job: Row) -> bool:

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway import __version__
 from headway.config.paths import Paths
-from headway.errors import AlreadyRunning
+from headway.core.words import ENDED
+from headway.errors import AlreadyRunning, DaemonAway
 from headway.host.locks import take_lock
 
+AT_REST = ("held", "stopped", "failed", *ENDED)
+REST_LIMIT_S = 60.0
+
 if TYPE_CHECKING:
+    from headway.client import Client
     from headway.config.build import Built
     from headway.config.schema import Config
 
@@ -117,3 +124,77 @@ def up(paths: Paths, config_path: Path | None = None) -> int:
         return supervise(paths, config_path)
     finally:
         os.close(lock)
+
+
+def down(paths: Paths, config_path: Path | None = None, everything: bool = False) -> int:
+    """End what `headway up` runs. With `everything` jobs and models are stopped and held before. Exit status.
+
+    Raises:
+        DaemonAway: `everything`, and a daemon could be neither reached nor started.
+    """
+    from headway import supervisor
+
+    held = _stop_everything(paths, config_path) if everything else []
+    names = supervisor.names_of(paths)
+    locks = ("up.lock", "daemon.lock", "gate-parent.lock")
+    ended = [supervisor.end_locked(paths.run_dir / lock) for lock in locks]
+    supervisor.tell("Headway ended." if any(ended) else f"Nothing of Headway runs in {paths.state_dir}.")
+    if held:
+        again = supervisor.typed(paths, f"release {' '.join(held)}")
+        supervisor.tell(
+            f"Held: {', '.join(held)}. After {supervisor.typed(paths, 'up')}, {again} lets them go on."
+        )
+    supervisor.tell_living(paths, names)
+    return 0 if not any(map(supervisor.locked_by, (paths.run_dir / lock for lock in locks))) else 1
+
+
+def _stop_everything(paths: Paths, config_path: Path | None) -> list[str]:
+    """Hold what waits, stop what runs, and wait until nothing lives. Returns the ids that were held for it."""
+    from headway import supervisor
+    from headway.client import Address, Answered, Client
+
+    if not supervisor.living(paths) and supervisor.board_of(paths) is None:
+        return []
+    _ensure_daemon(paths, config_path)
+    client = Client(Address(path=paths.api_socket))
+    held = [row["id"] for row in client.get("/api/v1/jobs", state=["queued"], limit=1000)["jobs"]]
+    told = {"reason": "by `headway down --all`"}
+    for hid in held:
+        client.post(f"/api/v1/holders/{hid}/hold", told)
+    while left := supervisor.living(paths):
+        for hid in left:
+            if hid not in held:
+                held.append(hid)
+                supervisor.tell(f"{hid} is being stopped.")
+                with suppress(Answered):  # it ended meanwhile
+                    client.post(f"/api/v1/holders/{hid}/stop", told)
+        time.sleep(supervisor.LOOK_S)
+    _at_rest(client, held)
+    return held
+
+
+def _ensure_daemon(paths: Paths, config_path: Path | None) -> None:
+    """Have a daemon that answers: only it can stop a job so that the job goes on later.
+
+    Raises:
+        DaemonAway: there is none, and a new one ends at once.
+    """
+    from headway import supervisor
+
+    child: subprocess.Popen[bytes] | None = None
+    while supervisor.board_of(paths) is None:
+        if child is None and supervisor.locked_by(paths.run_dir / "daemon.lock") is None:
+            config = [str(config_path.absolute())] if config_path else []
+            argv = [*supervisor.command_line(paths), "daemon", *config]
+            child = subprocess.Popen(argv, stdout=subprocess.DEVNULL, start_new_session=True)
+        if child is not None and child.poll() is not None:
+            raise DaemonAway("no daemon answers, and a new one ended at once; see what it says above.")
+        time.sleep(supervisor.LOOK_S)
+
+
+def _at_rest(client: Client, held: list[str]) -> None:
+    """Wait until the daemon has seen the end of all of them, and has written it down."""
+    until_s = time.monotonic() + REST_LIMIT_S
+    for hid in held:
+        while client.get(f"/api/v1/holders/{hid}")["state"] not in AT_REST and time.monotonic() < until_s:
+            time.sleep(0.05)

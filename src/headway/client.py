@@ -79,8 +79,8 @@ def address(run_dir: Path, environ: Mapping[str, str] = os.environ) -> Address:
 class Client:
     """Asks one daemon. Raises DaemonAway when nobody answers there, Answered when it refuses."""
 
-    def __init__(self, where: Address) -> None:
-        self.where = where
+    def __init__(self, where: Address, limit_s: float = ANSWER_LIMIT_S) -> None:
+        self.where, self.limit_s = where, limit_s
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON document at `path`; parameters that are None are left out, lists are repeated."""
@@ -100,7 +100,7 @@ class Client:
             yield from sse(reply.lines())
 
     def _call(self, verb: str, path: str, body: dict[str, Any] | None) -> Any:
-        with self._opened(verb, path, body, {"Accept": "application/json"}, ANSWER_LIMIT_S) as reply:
+        with self._opened(verb, path, body, {"Accept": "application/json"}, self.limit_s) as reply:
             reply.check()
             try:
                 return json.loads(reply.body() or b"null")

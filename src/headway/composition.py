@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import signal
 import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from headway.core.commands import Configure
 from headway.core.facts import Fact, GateState
 from headway.core.model import CloseGate, Decision, Event, OpenGate, Service, Snapshot
 from headway.daemon.act import Act
-from headway.daemon.adopt import Adopted, adopt
+from headway.daemon.adopt import Adopted, adopt, outdated
 from headway.daemon.hub import StateHub
 from headway.daemon.link_server import LinkServer
 from headway.daemon.links import Links, Troubled
@@ -44,6 +46,7 @@ from headway.errors import AlreadyRunning
 from headway.host.gate_locks import GateLocks
 from headway.host.linux import LinuxClock, LinuxHost, user_name
 from headway.host.linux_runs import LinuxRuns
+from headway.host.log_file import log_to
 from headway.meters.child import ChildMeter
 from headway.meters.combined import CombinedMeter
 from headway.meters.declared import DeclaredDevice, DeclaredMeter
@@ -56,6 +59,7 @@ from headway.store.store import SqliteStore
 log = structlog.get_logger("headway")
 PING_TURNS = 2  # a ping every second tick of a second
 READS_BUSY = ("llamacpp",)
+TIDY_TURNS = 3600  # of a second: how often ended runs are looked through
 NODE = "local"  # first part of every device id; the machine may be renamed, its devices stay
 
 
@@ -72,6 +76,7 @@ def run_daemon(paths: Paths, built: Built) -> None:
         AlreadyRunning: another program listens on the API's port.
         StoreTooNew: the database is from a newer Headway.
     """
+    log_to(paths.logs_dir / "daemon.log")
     asyncio.run(Daemon(paths, built, _Sockets.bind(paths, built)).run())
 
 
@@ -196,13 +201,13 @@ class Daemon:
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self._observe())
         self.tasks.spawn("tick", self._tick())
+        self.tasks.spawn("tidy", self._tidy())
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)
         await self.api.start(self.sockets.api, self.sockets.unix)
         port = self.sockets.api.getsockname()[1]
         (self.paths.run_dir / "api-port").write_text(f"{port}\n")
-        log.info(
-            "ready", home=str(self.paths.state_dir), api=f"http://127.0.0.1:{port}", mode=self.built.mode
-        )
+        mode = adopted.snapshot.mode
+        log.info("ready", home=str(self.paths.state_dir), api=f"http://127.0.0.1:{port}", mode=mode)
 
     def _parts(self) -> Parts:
         return Parts(
@@ -214,6 +219,8 @@ class Daemon:
             make_job=lambda fields: adhoc(fields, {name: cls.moves for name, cls in DRIVERS.items()}),
             tail=self.runs.log_tail,
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
+            gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
+            log_file=str(self.paths.logs_dir / "daemon.log"),
             version=__version__,
         )
 
@@ -278,7 +285,25 @@ class Daemon:
                 log.warning("gate fenced" if done else "gate cannot be fenced", gate=gate)
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
+            if turn % TIDY_TURNS == 0:
+                self.tasks.spawn("tidy", self._tidy())
             await asyncio.sleep(1.0)
+
+    async def _tidy(self) -> None:
+        """Forget ended runs that are old, one by one: each looks through all processes."""
+        for run_id in outdated(self.runs, self.hub.snapshot):
+            await asyncio.sleep(0.01)
+            with suppress(ValueError, OSError):  # it lives after all, or somebody else removed it
+                self.runs.forget(run_id)
+
+
+def gate_url(run_dir: Path, host: str) -> str | None:
+    """Where the gate last said that it listens; None before it ever did."""
+    try:
+        port = json.loads((run_dir / "gate-ports.json").read_bytes())["front"]
+    except (OSError, ValueError, KeyError):
+        return None
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def _meter(devices: Sequence[DeviceSettings], paths: Paths) -> Meter:

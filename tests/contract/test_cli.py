@@ -302,14 +302,6 @@ def test_a_dead_socket_is_no_daemon_either(home: Path) -> None:
     assert run(home, "ps").returncode == 69
 
 
-def test_a_problem_in_the_config_is_exit_78_and_all_are_named(home: Path) -> None:
-    (home / "config.toml").write_text('mode = "loud"\n[service.chat]\ndriver = "proces"\n')
-    done = run(home, "check")
-    assert done.returncode == 78
-    assert "mode" in done.stdout
-    assert "service.chat" in done.stdout
-
-
 HEAVY = (
     "pydantic",
     "sqlalchemy",

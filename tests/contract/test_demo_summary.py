@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from demo.board import Counts, board
+from demo.board import Counts, board, cut, happened
 from demo.client import Answer
 from demo.summary import Facts, broken, lines, swaps
 from tests.parts.programs import GIB
@@ -87,6 +87,13 @@ def test_kept_promises_are_counted() -> None:
     assert "nothing is left" in text
 
 
+def test_an_early_end_is_not_judged_by_what_it_reached() -> None:
+    early = Facts(cut_short=True, total_bytes=24 * GIB, exit_status=0)
+    assert broken(early) == []
+    assert lines(early)
+    assert len(broken(replace(early, left=("process 7",), answers=(answer("a", "status 503"),)))) == 2
+
+
 def test_nothing_happened_is_no_success() -> None:
     assert len(broken(Facts())) >= 6
     assert lines(Facts())
@@ -107,6 +114,30 @@ def test_the_board_shows_who_holds_the_device_and_why() -> None:
     text = "\n".join(shown)
     assert "[" + "r" * 24 + "?" * 6 + "." * 18 + "]" in text
     assert "5 requests answered, 1 waiting   2 swaps" in text
-    assert [line.split()[0] for line in shown if line.startswith(("chat", "render"))] == ["chat", "render"]
+    rows = [line.split()[:2] for line in shown if line.startswith(("c ", "r "))]
+    assert rows == [["c", "chat"], ["r", "render"]], "the letter of the bar, then the name"
     assert "on sim0 for 3 s" in text
     assert len(shown) == len(board(status, Counts(0, None, 0, 0, 0), [])), "its height never changes"
+
+
+def test_what_happened_names_the_holder_once() -> None:
+    names = {"j1": "render", "chat": "chat"}
+    freed = event("release.verified", "j1", "parked") | {
+        "sentence": "render (j1): parked: its memory is free"
+    }
+    done = event("job.done", "j1", "stopped") | {"sentence": "render (j1): done, ran for 4 s"}
+    failed = event("service.failed", "chat", "awake") | {"sentence": "chat: cannot start"}
+    assert happened(freed, names) == "render: parked, memory measured free after 0.5 s"
+    assert happened(done, names) == "render: done, ran for 4 s"
+    assert happened(failed, names) == "chat: cannot start"
+    assert max(len(f" 1234.5 s  {happened(one, names)}") for one in (freed, done, failed)) < 80
+
+
+def test_a_line_is_cut_between_words_and_says_so() -> None:
+    line = "r render  queued        0 GiB  chat is awake; starts when it was quiet for 2 s"
+    for width in (40, 60, len(line) - 1):
+        short = cut(line, width)
+        assert len(short) <= width and short.endswith(" …")
+        assert line.startswith(short.removesuffix("…").rstrip() + " ")
+    assert cut(line, len(line)) == line
+    assert cut("x" * 90, 40) == "x" * 39 + "…"

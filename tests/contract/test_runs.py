@@ -72,6 +72,8 @@ async def test_exit_code(
     state = await until(runs, "r", lambda state: state.gone)
     assert state.exit is not None
     assert (state.exit.code, state.error is None) == (code, executed)
+    assert state.exit.error == state.error
+    assert executed or runs.log_tail("r", 1) == [state.error], "its log says why too"
     assert (
         state.exit.at_s is not None
         and abs(time.clock_gettime(time.CLOCK_BOOTTIME) - state.exit.at_s) < LIMIT_S

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from headway.core import view
 from headway.core.decide import decide
 from headway.core.model import Waiting
 from headway.daemon.table import rows
@@ -71,6 +72,20 @@ def test_a_service_that_a_person_is_stopping_counts_as_held_already() -> None:
     scene = Scene(24).service(form="awake", wish="stop", wish_by="ana", wish_s=1.0)
     scene.under_way("chat", "awake", "stopped")
     assert (state(scene), why(scene)["code"]) == ("failed", "held")
+
+
+def test_without_any_device_the_meter_is_the_reason_and_not_a_count_of_places() -> None:
+    scene = Scene()
+    hid = scene.queue(job_spec(running=14))
+    scene.s = replace(scene.s, meter_trouble="the library is missing")
+    late = view.explain(hid, scene.s, decide(scene.s).verdicts)
+    assert (late.code, late.sentence) == (
+        "no_device",
+        "queued: no device can be read: the library is missing",
+    )
+    early = replace(scene.s, booted_s=scene.s.now_s - 1.0)
+    soon = view.explain(hid, early, decide(early).verdicts)
+    assert (soon.code, "the library is missing" in soon.sentence) == ("first_reading", True)
 
 
 def test_a_row_does_not_change_by_time_alone() -> None:

@@ -19,6 +19,7 @@ from headway.core.model import (
     Exit,
     Gate,
     Job,
+    JobSpec,
     Measure,
     Move,
     OpenGate,
@@ -286,3 +287,20 @@ def test_the_scenes_here_are_worth_testing() -> None:
     _, moves, rounds = rest(scene.read().s)
     assert [(move.holder, move.form) for move in moves] == [("train", "stopped"), ("chat", "awake")]
     assert rounds == 3 and Gate().wish == "closed"
+
+
+NEVER = {
+    # name: (job, code)
+    "too large, and no place": (job_spec("big", 100), "never_fits"),
+    "too many devices, and no place": (job_spec("wide", 1, count=2), "never_fits"),
+    "too large, and after another": (job_spec("late", 100, after=("train",)), "never_fits"),
+    "fits, and no place": (job_spec("small", 1), "slots"),
+    "fits, and after another": (job_spec("next", 1, after=("train",)), "after"),
+}
+
+
+@pytest.mark.parametrize(("spec", "code"), NEVER.values(), ids=NEVER.keys())
+def test_one_that_can_never_fit_is_told_that_before_anything_that_passes(spec: JobSpec, code: str) -> None:
+    scene = Scene(24).job(job_spec("train", 4))
+    job = scene.queue(spec)
+    assert decide(scene.s).verdicts[job].code == code

@@ -131,3 +131,26 @@ def test_a_phrase_can_be_said_without_a_single_fact(book: str, code: str) -> Non
 def test_an_unknown_code_is_said_as_it_is() -> None:
     assert phrases.sentence("brand_new", {}) == "brand new"
     assert phrases.note("typed by hand_exactly", {}) == "typed by hand_exactly"
+
+
+@pytest.mark.parametrize("code", phrases.NOTES)
+@pytest.mark.parametrize("key", ["note", "reason"])
+def test_a_note_is_never_part_of_itself(code: str, key: str) -> None:
+    """An event of a failed start has the code of the note among its own facts."""
+    facts = {key: code, "why": "cannot run x: no such file", "detail": "d"}
+    for event in phrases.EVENTS:
+        assert phrases.told(event, "j1", facts)
+    assert phrases.note(code, facts)
+
+
+CAUSES = {
+    # name: (cause, whether the code itself is said)
+    "a rule": ("asked_stop", False),
+    "a limit": ("limit_passed", False),
+    "somebody": ("j2", True),
+}
+
+
+@pytest.mark.parametrize(("cause", "said"), CAUSES.values(), ids=CAUSES.keys())
+def test_what_a_move_is_for_is_said_in_words(cause: str, said: bool) -> None:
+    assert (cause in phrases.told("move.asked", "j1", {"form": "stopped", "cause": cause})) is said

@@ -201,11 +201,11 @@ SENTENCES = {
     ),
     "held by somebody": (
         "j1", snapshot(job(wish="hold", wish_by="ada", wish_s=400.0)), None, "held",
-        "held: by ada for 10 min, until it is released", "headway release j1",
+        "held by ada 10 min ago, until it is released", "headway release j1",
     ),
     "held after failed starts": (
         "j1", snapshot(job(wish="hold", wish_by="headway", note="exit", run=replace(RUN, exit=Exit(code=3)))), None,
-        "held", "held: its last run ended with exit code 3; it waits for a release", "headway release j1",
+        "held", "held by headway, until it is released (its last run ended with exit code 3)", "headway release j1",
     ),
     "nobody looked that far down the line": (
         "j1", snapshot(job(key=2.0), job("j0", key=1.0)), None, "behind",
@@ -295,7 +295,10 @@ def test_a_device_that_cannot_be_read_is_not_measured() -> None:
     sim0 = snapshot().devices[SIM0]
     blind = replace(sim0, used_bytes=None, free_bytes=None, trouble="its reports cannot be read")
     declared = replace(blind, trouble=None, confidence="declared")
-    said = [view.devices(replace(snapshot(), devices={SIM0: one}))[0].confidence for one in (sim0, blind, declared)]
+    said = [
+        view.devices(replace(snapshot(), devices={SIM0: one}))[0].confidence
+        for one in (sim0, blind, declared)
+    ]
     assert said == ["measured", "unknown", "declared"]
 
 

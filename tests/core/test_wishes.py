@@ -121,18 +121,18 @@ def test_every_verb_in_every_phase(phase: str) -> None:
 
 
 SERVICE_PHASES: dict[str, tuple[Scene, tuple[str, ...]]] = {
-    "awake": (Scene(24).service(), ("hold", "run", "", "run", "", "stop", "kill", "", "(not_ended)")),
+    "awake": (Scene(24).service(), ("hold", "run", "", "run", "", "stop", "kill", "", "")),
     "asleep": (
         Scene(24).service(service_spec(asleep=1), "asleep"),
-        ("hold", "run", "", "run", "", "stop", "kill", "", "(not_ended)"),
+        ("hold", "run", "", "run", "", "stop", "kill", "", ""),
     ),
     "stopped": (
         Scene(24).service(form="stopped"),
-        ("hold", "run", "", "run", "", "hold", "hold", "", "(not_ended)"),
+        ("hold", "run", "", "run", "", "hold", "hold", "", ""),
     ),
     "starting": (
         Scene(24).service(form="stopped").under_way("chat", "stopped", "awake"),
-        ("hold", "run", "", "run", "", "stop", "kill", "", "(not_ended)"),
+        ("hold", "run", "", "run", "", "stop", "kill", "", ""),
     ),
 }
 
@@ -308,6 +308,33 @@ def test_a_reload_keeps_what_was_learned_and_drops_services_that_are_gone_and_do
 def test_the_mode() -> None:
     scene = Scene(24)
     assert says(scene, SetMode(mode="shadow")).accepted and scene.s.mode == "shadow"
+
+
+def test_a_mode_other_than_the_config_s_keeps_the_name_of_who_set_it() -> None:
+    scene = Scene(24)
+    found = []
+    for mode, by in (("live", "ada"), ("shadow", "ada"), ("shadow", "bob"), ("live", "bob")):
+        says(scene, SetMode(mode=mode, by=by))  # type: ignore[arg-type]
+        found.append(scene.s.mode_by)
+    assert found == [None, "ada", "ada", None]
+
+
+def test_only_who_stands_in_line_is_moved() -> None:
+    scene = Scene(24).job(job_spec("runs"))
+    first, held = scene.queue(), scene.queue(hold=True)
+    moves = [
+        MoveJob(target="runs", where="top"),
+        MoveJob(target=first, where="before", other=first),
+        MoveJob(target=first, where="after", other="runs"),
+    ]
+    assert [says(scene, move).code for move in moves] == ["not_queued", "itself", "not_queued"]
+    assert says(scene, MoveJob(target=held, where="top")).accepted
+
+
+def test_a_job_is_not_called_like_a_service() -> None:
+    scene = Scene(24).service(form="stopped")
+    assert says(scene, AddJob(spec=job_spec("chat"))).code == "name_taken"
+    assert says(scene, AddJob(spec=job_spec("chat2"))).accepted
 
 
 def test_after_words_are_ids_or_names_that_are_known() -> None:

@@ -14,7 +14,7 @@ from tests.parts.programs import GIB
 pytestmark = pytest.mark.e2e
 
 Up = Callable[[Table], Stack]
-NO_DAEMON, BAD_CONFIG, FAILED, USAGE = 69, 78, 1, 2
+NO_DAEMON, TAKEN, BAD_CONFIG, FAILED, USAGE = 69, 73, 78, 1, 2
 
 
 def frame(stack: Stack) -> int:
@@ -163,7 +163,7 @@ def test_verbs_on_a_service(stack: Up) -> None:
     assert answer.text.endswith("data: [DONE]\n\n"), "the answer under way came whole"
     headway.wait_service("chat", "stopped")
     refusal = chat(headway, "chat")
-    assert (refusal.status, refusal.error["code"]) == (503, "service_failed")
+    assert (refusal.status, refusal.error["code"]) == (503, "service_held")
     assert "held" in refusal.error["message"]
     says(headway, "release", "chat")
     headway.wait(lambda: chat(headway, "chat", {"X-Headway-Wait": "30"}).status == 200, "an answer")
@@ -205,7 +205,7 @@ def test_everything_that_tells_something_tells_it_as_json(stack: Up) -> None:
     assert cli_json(headway, "show", job)["state"] == "running"
     assert cli_json(headway, "show", "chat")["kind"] == "service"
     assert cli_json(headway, "why", "chat")["code"] == "aside"
-    assert cli_json(headway, "mode") == {"mode": "live"}
+    assert cli_json(headway, "mode") == {"mode": "live", "mode_by": None}
     assert cli_json(headway, "check")["ok"] is True
     assert cli_json(headway, "service", "ls")[0]["name"] == "chat"
     assert cli_json(headway, "log", job)["id"] == job
@@ -240,7 +240,7 @@ def test_a_second_headway_in_the_same_home_says_so_and_disturbs_nobody(stack: Up
     pids = {part: headway.pid(part) for part in PARTS}
     for verb in ("up", "daemon", "gate"):
         second: subprocess.CompletedProcess[str] = cli(headway, verb)
-        assert second.returncode == FAILED, f"{verb}: {second.returncode} {second.stderr}"
+        assert second.returncode == TAKEN, f"{verb}: {second.returncode} {second.stderr}"
         assert "already" in second.stderr, verb
     assert {part: headway.pid(part) for part in pids} == pids
     assert chat(headway, "chat").words.startswith("chat ")

@@ -171,7 +171,7 @@ async def serving(
         clock=clock,
         recipes={"train": TRAIN},
         make_job=made,
-        tail=lambda run, lines: log.read_text().splitlines()[-lines:],
+        tail=lambda run, lines: log.read_text().splitlines()[-lines:] if log.exists() else [],
         log_path=lambda run: str(log),
         version="1.2.3",
     )

@@ -61,7 +61,9 @@ async def _invalid(_: Request, error: Exception) -> Response:
         }
         for one in error.errors()
     ]
-    words = "; ".join(f"{one['field']}: {one['problem']}" if one["field"] else one["problem"] for one in fields)
+    words = "; ".join(
+        f"{one['field']}: {one['problem']}" if one["field"] else one["problem"] for one in fields
+    )
     return problem(422, "invalid", f"{words}. The fields are described in /openapi.json.", {"fields": fields})
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json
-from headway.cli.tables import line
+from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.tables import line, said
 from headway.client import segment
 
 PRIORITY_WORDS = {"background": 20, "normal": 50, "high": 80}
@@ -76,20 +77,36 @@ def add(
     headway add --gpu 14GiB --name eval -- python eval.py --all
     """
     argv = ctx.meta.get("headway.argv", [])
-    if bool(argv) == bool(recipe):
-        raise click.UsageError("give the NAME of a recipe, or a command behind `--`, not both.")
+    if not argv and not recipe:
+        raise click.UsageError("give the NAME of a recipe, or a command behind `--`.")
+    if argv and recipe:
+        raise click.UsageError("give either the NAME of a recipe or a command behind `--`, not both.")
+    if argv and not argv[0].strip():
+        raise click.UsageError("the command behind `--` is empty: it begins with a program.")
     body: dict[str, Any] = {"priority": priority, "placement": placement, "after": list(after), "hold": hold}
     if recipe:
         body |= {"recipe": recipe, "gpu": gpu, "gpus": gpus, "name": name}
     else:
-        called = name or os.path.basename(argv[0])
+        called = name if name is not None else usable(os.path.basename(argv[0]))
         body |= {"argv": argv, "cwd": os.getcwd(), "gpu": gpu, "gpus": gpus, "name": called}
     client = session.client()
     reply = client.post("/api/v1/jobs", {key: value for key, value in body.items() if value is not None})
     if as_json:
         show_json(reply)
-    elif quiet or not sys.stdout.isatty():
+        return
+    row = None
+    if quiet or not sys.stdout.isatty():
         click.echo(reply["id"])
     else:
         row = client.get(f"/api/v1/jobs/{segment(reply['id'])}")
-        line(f"{row['id']} ({row['name']}, placement {row['placement']}) is {row['state']}: {row['why']}")
+        line(f"{row['id']} ({row['name']}, placement {row['placement']}) is {said(row)}")
+    if reply["warning"] and not (row and reply["warning"] in row["why"]):
+        tell(
+            f"headway: {reply['id']} {reply['warning']}. `headway cancel {reply['id']}` takes it out of the queue."
+        )
+
+
+def usable(word: str) -> str:
+    """A program's name as the name of a job."""
+    kept = re.sub(r"[^a-z0-9._-]+", "-", word.lower()).strip("._-")
+    return kept[:64] or "job"

@@ -13,9 +13,20 @@ import click
 from headway.client import Client, address
 from headway.errors import HeadwayError
 
-FAILED, USAGE, AWAY, NOT_YOUR_TURN, NO_PERMISSION, BAD_CONFIG, TIMED_OUT = 1, 2, 69, 75, 77, 78, 124
+FAILED, USAGE, AWAY, TAKEN, NOT_YOUR_TURN, NO_PERMISSION, BAD_CONFIG, TIMED_OUT = (
+    1,
+    2,
+    69,
+    73,
+    75,
+    77,
+    78,
+    124,
+)
 EXITS = {
     "daemon_away": AWAY,
+    "already_running": TAKEN,
+    "port_taken": TAKEN,
     "config_invalid": BAD_CONFIG,
     "forbidden": NO_PERMISSION,
     "read_only": NO_PERMISSION,

@@ -28,15 +28,22 @@ def log(session: Session, target: str, lines: int, follow: bool, as_json: bool) 
     """Print the end of the log of a job's or a server's last run."""
     client = session.client()
     found = _tail(client, target, lines)
+    end = _size(found)  # before anything is printed: what is added from now on is not in these lines
     if as_json and not follow:
         show_json(found)
         return
-    if found["run"] is None:
+    if found["run"] is None and follow and found["state"] not in ENDED:
+        tell(
+            f"{target} has not run yet: it is {found['state']}. Waiting; `headway why {target}` says what for."
+        )
+    elif found["run"] is None:
         tell(f"{target} has not run yet.")
+    elif found["path"] and not os.path.exists(found["path"]):
+        tell(f"the log of {found['run']} is not kept any more: only those of the newest runs are.")
     for line in found["lines"]:
         click.echo(line)
     if follow:
-        for chunk in _follow(client, target, found):
+        for chunk in _follow(client, target, found, end):
             sys.stdout.buffer.write(chunk)
             sys.stdout.buffer.flush()
 
@@ -46,13 +53,13 @@ def _tail(client: Client, target: str, lines: int) -> dict[str, Any]:
     return found
 
 
-def _follow(client: Client, target: str, found: dict[str, Any]) -> Iterator[bytes]:
+def _follow(client: Client, target: str, found: dict[str, Any], at: int) -> Iterator[bytes]:
     """Bytes as they are added to the log file, run after run.
 
     Raises:
         Refused: the file is not on this machine.
     """
-    run, at = None, 0
+    run = found["run"]
     while True:
         path = found["path"]
         if found["run"] is not None and path is None:
@@ -61,8 +68,7 @@ def _follow(client: Client, target: str, found: dict[str, Any]) -> Iterator[byte
             )
         if path is not None:
             if found["run"] != run:
-                first, run = run is None, found["run"]
-                at = os.path.getsize(path) if first and found["lines"] and os.path.exists(path) else 0
+                run, at = found["run"], 0
             data, at = _rest(path, at)
             if data:
                 yield data
@@ -70,6 +76,14 @@ def _follow(client: Client, target: str, found: dict[str, Any]) -> Iterator[byte
             return
         time.sleep(LOOK_S)
         found = _tail(client, target, 1)
+
+
+def _size(found: dict[str, Any]) -> int:
+    """How long the log is whose end was read; 0 where nothing of it was, so that following begins there."""
+    try:
+        return os.path.getsize(found["path"]) if found["path"] and found["lines"] else 0
+    except FileNotFoundError:
+        return 0
 
 
 def _rest(path: str, at: int) -> tuple[bytes, int]:

@@ -11,33 +11,43 @@ import click
 from headway.cli.ask import Session, fail
 from headway.errors import HeadwayError
 
-# verb -> (module below headway.cli, attribute)
-VERBS: Mapping[str, tuple[str, str]] = {
-    "up": ("up", "up"),
-    "daemon": ("up", "daemon"),
-    "gate": ("up", "gate"),
-    "check": ("check", "check"),
-    "status": ("status", "status"),
-    "mode": ("mode", "mode"),
-    "ps": ("jobs", "ps"),
-    "add": ("add", "add"),
-    "show": ("show", "show"),
-    "why": ("why", "why"),
-    "log": ("log", "log"),
-    "wait": ("wait", "wait"),
-    "move": ("move", "move"),
-    "hold": ("wishes", "hold"),
-    "release": ("wishes", "release"),
-    "pause": ("wishes", "pause"),
-    "resume": ("wishes", "resume"),
-    "winddown": ("wishes", "winddown"),
-    "stop": ("wishes", "stop"),
-    "kill": ("wishes", "kill"),
-    "cancel": ("wishes", "cancel"),
-    "retry": ("wishes", "retry"),
-    "service": ("service", "service"),
-    "events": ("events", "events"),
+# verb -> (module below headway.cli, attribute), by what people are about to do
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Look": {
+        "status": ("status", "status"),
+        "ps": ("jobs", "ps"),
+        "why": ("why", "why"),
+        "log": ("log", "log"),
+        "events": ("events", "events"),
+        "show": ("show", "show"),
+        "service": ("service", "service"),
+    },
+    "Queue": {
+        "add": ("add", "add"),
+        "wait": ("wait", "wait"),
+        "move": ("move", "move"),
+        "hold": ("wishes", "hold"),
+        "release": ("wishes", "release"),
+        "cancel": ("wishes", "cancel"),
+        "retry": ("wishes", "retry"),
+    },
+    "Change what runs": {
+        "pause": ("wishes", "pause"),
+        "resume": ("wishes", "resume"),
+        "winddown": ("wishes", "winddown"),
+        "stop": ("wishes", "stop"),
+        "kill": ("wishes", "kill"),
+    },
+    "Run Headway": {
+        "check": ("check", "check"),
+        "up": ("up", "up"),
+        "down": ("up", "down"),
+        "mode": ("mode", "mode"),
+        "daemon": ("up", "daemon"),
+        "gate": ("up", "gate"),
+    },
 }
+VERBS: Mapping[str, tuple[str, str]] = {verb: at for group in GROUPS.values() for verb, at in group.items()}
 
 
 class Verbs(click.Group):
@@ -54,6 +64,24 @@ class Verbs(click.Group):
         assert isinstance(found, click.Command)
         return found
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The verbs group by group, each with its first sentence."""
+        for title, group in GROUPS.items():
+            found = [(verb, self.get_command(ctx, verb)) for verb in group]
+            with formatter.section(title):
+                formatter.write_dl([(verb, one.get_short_help_str(200)) for verb, one in found if one])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word not in VERBS and not word.startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(word, VERBS, n=1)
+            ctx.fail(f"No such command {word!r}." + (f" Did you mean `{near[0]}`?" if near else ""))
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
@@ -67,6 +95,8 @@ class Verbs(click.Group):
 @click.option(
     "--home",
     type=click.Path(file_okay=False, path_type=Path),
+    envvar="HEADWAY_HOME",
+    show_envvar=True,
     help="Keep everything (config, state, sockets) in this directory.",
 )
 @click.version_option(package_name="headway", prog_name="headway")

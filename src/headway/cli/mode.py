@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
-from headway.cli.tables import line, paint
+from headway.cli.tables import line, mode_said
 
 
 @click.command()
@@ -18,6 +18,6 @@ def mode(session: Session, mode: str | None, as_json: bool) -> None:
     reply = client.post("/api/v1/mode", {"mode": mode}) if mode else None
     found = client.get("/api/v1/status", queued=0)
     if as_json:
-        show_json(reply or {"mode": found["mode"]})
+        show_json(reply or {"mode": found["mode"], "mode_by": found["mode_by"]})
     else:
-        line(f"mode is {paint(found['mode'], found['mode'])}")
+        line(f"mode is {mode_said(found)}")

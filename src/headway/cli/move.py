@@ -39,4 +39,6 @@ def move(
         show_json(reply)
         return
     row = client.get(f"/api/v1/jobs/{segment(reply['id'])}")
-    line(f"{row['id']} {row['name']}: number {row['position']} in line")
+    number = row["position"]
+    place = f"number {number} in line" if number else f"{row['state']}; it has that place once it is released"
+    line(f"{row['id']} {row['name']}: {place}")

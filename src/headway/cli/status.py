@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
-from headway.cli.tables import age, line, paint, sized, state, table
+from headway.cli.tables import age, line, mode_said, paint, sized, state, table
 
 SHOWN = 10
 
@@ -22,7 +22,9 @@ def status(session: Session, as_json: bool) -> None:
         show_json(found)
         return
     counts = ", ".join(f"{n} {state(word)}" for word, n in sorted(found["jobs"].items())) or "no jobs"
-    line(f"mode {paint(found['mode'], found['mode'])}, up {age(found['up_s'])}, {counts}")
+    line(f"mode {mode_said(found)}, up {age(found['up_s'])}, {counts}")
+    if found["gate"]:
+        line(f"clients connect to {found['gate']}/v1")
     for trouble in found["troubles"]:
         line(paint(f"! {trouble['sentence']}", "failed"))
     for device in found["devices"]:

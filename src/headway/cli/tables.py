@@ -76,3 +76,18 @@ def sized(bytes_: int | None) -> str:
 
 def state(word: str) -> str:
     return word.replace("_", " ")
+
+
+def said(row: dict[str, Any]) -> str:
+    """State and reason of a job or a service, the state once."""
+    word = state(row["state"])
+    if row["why"].startswith(word):
+        return paint(word, row["state"]) + str(row["why"])[len(word) :]
+    return f"{paint(word, row['state'])}: {row['why']}"
+
+
+def mode_said(board: dict[str, Any]) -> str:
+    """The mode, and who set it where the config says the other one."""
+    mode, by = board["mode"], board.get("mode_by")
+    other = "live" if mode == "shadow" else "shadow"
+    return paint(mode, mode) + (f" (set by {by}; the config says {other})" if by else "")

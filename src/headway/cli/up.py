@@ -20,10 +20,30 @@ def _file(session: Session, config: Path | None) -> Path:
 @pass_session
 @click.pass_context
 def up(ctx: click.Context, session: Session, config: Path | None) -> None:
-    """Run gate and daemon here until Ctrl-C. CONFIG defaults to the one `headway check` names."""
+    """Run gate and daemon here until Ctrl-C. CONFIG defaults to the one `headway check` names.
+
+    Jobs and awake models go on when it ends; the next one takes them over, and `headway down --all` ends them too.
+    Exit 73 when something else has a port or runs in this home, 78 when the config has problems.
+    """
     from headway import app
 
     ctx.exit(app.up(session.paths(), _file(session, config)))
+
+
+@click.command()
+@CONFIG
+@click.option("--all", "all_", is_flag=True, help="Stop and hold every job and model before.")
+@pass_session
+@click.pass_context
+def down(ctx: click.Context, session: Session, config: Path | None, all_: bool) -> None:
+    """End what `headway up` runs, and say what goes on.
+
+    With --all nothing goes on: jobs in the queue are held, what runs is stopped and held, and the line to release them
+    is printed. CONFIG is for the daemon that --all starts where none runs.
+    """
+    from headway import app
+
+    ctx.exit(app.down(session.paths(), _file(session, config), everything=all_))
 
 
 @click.command()

@@ -18,7 +18,7 @@ from headway.cli.ask import (
     show_json,
     tell,
 )
-from headway.cli.tables import line, paint
+from headway.cli.tables import line, said
 from headway.client import Client, segment
 from headway.core.words import ENDED
 from headway.errors import DaemonAway
@@ -35,11 +35,12 @@ from headway.errors import DaemonAway
 def wait(
     ctx: click.Context, session: Session, targets: tuple[str, ...], limit_s: float | None, as_json: bool
 ) -> None:
-    """Wait until every ID is over. Exit 0 if all of them ended well, else 1."""
+    """Wait until every ID is over. Exit 0 if all of them ended well, else 1; 69 if no daemon answers."""
     client = session.client()
     deadline_s = None if limit_s is None else time.monotonic() + limit_s
     open_, rows = list(targets), dict[str, dict[str, Any]]()
     away_since_s: float | None = None
+    met = False  # one that is being restarted is waited for; where there never was one, that is the answer
     while open_:
         try:
             for target in list(open_):
@@ -48,10 +49,14 @@ def wait(
                     rows[target] = row
                     open_.remove(target)
                     if not as_json:
-                        line(f"{row['id']} {row['name']}: {paint(row['state'], row['state'])}: {row['why']}")
-            away_since_s = None
+                        line(f"{row['id']} {row['name']}: {said(row)}")
+            away_since_s, met = None, True
         except DaemonAway:
-            away_since_s = away_since_s if away_since_s is not None else time.monotonic()
+            if not met:
+                raise
+            if away_since_s is None:
+                away_since_s = time.monotonic()
+                tell("the daemon is away; waiting for the next one.")
             if time.monotonic() - away_since_s > AWAY_LIMIT_S:
                 raise
         if open_ and deadline_s is not None and time.monotonic() >= deadline_s:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
-from headway.cli.tables import line, paint, state
+from headway.cli.tables import line, said
 from headway.client import segment
 
 # verb -> (what the API calls it, help)
@@ -34,14 +34,16 @@ def _command(verb: str) -> click.Command:
     @pass_session
     def run(session: Session, targets: tuple[str, ...], reason: str | None, as_json: bool) -> None:
         client, replies = session.client(), list[dict[str, Any]]()
-        for target in targets:
+        # all are known before the first is changed: a slip of the finger changes nothing
+        ids = [client.get(f"/api/v1/holders/{segment(target)}")["id"] for target in targets]
+        for hid in ids:
             body = {"reason": reason} if reason else {}
-            reply = client.post(f"/api/v1/holders/{segment(target)}/{name}", body)
+            reply = client.post(f"/api/v1/holders/{segment(hid)}/{name}", body)
             replies.append(reply)
             if not as_json:
                 row = client.get(f"/api/v1/holders/{segment(reply['id'])}")
                 called = row["name"] if row["name"] == row["id"] else f"{row['id']} {row['name']}"
-                line(f"{called}: {paint(state(row['state']), row['state'])}: {row['why']}")
+                line(f"{called}: {said(row)}")
         if as_json:
             show_json(replies)
 

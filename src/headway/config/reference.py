@@ -26,6 +26,19 @@ Made from the code by `python -m headway.config.reference`; a test keeps it so. 
 - **Environment**: `HEADWAY_CFG__GATE__PORT=9000` overrides `[gate] port`, `HEADWAY_CFG__SERVICE__CHAT__PINNED=true`
   a key of `[service.chat]` (`_` stands for dash and dot in a name). Set but empty clears the key.
 - An unknown key is an error, and so is a value outside its limits. `headway check` names every problem at once.
+  It also warns of what is allowed and probably not meant, such as a program or a device that is not there; `--strict`
+  makes it fail (exit status 78) for those too.
+"""
+_REPORTS = """\
+A **report** of a simulated device is a file in `reports`, one for each process, with one JSON object:
+
+```json
+{"device": "sim0", "pid": 4711, "bytes": 8589934592, "start_ticks": 123456}
+```
+
+`start_ticks` is field 22 of `/proc/PID/stat`. Write the file under a name that begins with a dot, then rename it;
+remove it when the memory is given back. A report counts while the process that it names lives. A report or a directory
+that cannot be read makes the device unknown, and nothing starts on it.
 """
 _TYPES = {
     "string": "text",
@@ -46,6 +59,7 @@ def reference() -> str:
             title = f"[{name}.NAME]" if name in NAMED else f"[{name}]"
             parts += [f"## `{title}`\n", f"{_plain(model.__doc__)}\n"]
             parts += [_table(model, schema["$defs"][model.__name__], schema)]
+            parts += [_REPORTS] if name == "device" else []
     return "\n".join(parts)
 
 

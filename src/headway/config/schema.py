@@ -119,7 +119,7 @@ class GateConfig(Table):
 
 
 class ApiConfig(Table):
-    """Where the API and the page listen."""
+    """Where the API listens."""
 
     host: LoopbackHost = "127.0.0.1"
     """Address to listen on; only this machine for now."""
@@ -142,7 +142,7 @@ class DeviceConfig(Table):
     total: Bytes | None = Field(default=None, gt=0)
     """Its memory; needed for simulated and declared, read from the card for nvml."""
     reports: PathText | None = None
-    """simulated: the directory in which programs report what they use, one file per process."""
+    """simulated: the directory in which programs report what they use (see below). It must exist."""
     uuid: str | None = Field(default=None, min_length=1)
     """nvml: the card with this UUID."""
     index: int | None = Field(default=None, ge=0, le=1023)

@@ -23,7 +23,9 @@ def warnings(config: Config, environ: Mapping[str, str], cards: Reading | None =
         cards: what NVML shows; None: it was not asked.
     """
     if config.mode == "shadow":
-        yield Problem(("mode",), 'is shadow: Headway only watches and starts nothing. mode = "live" lets it act')
+        yield Problem(
+            ("mode",), 'is shadow: Headway only watches and starts nothing. mode = "live" lets it act'
+        )
     if not config.service and not config.job:
         yield Problem(("service",), "there is none, and no [job.NAME]: only `headway add` will bring work")
     if cards is not None:
@@ -50,7 +52,9 @@ def _cards(config: Config, cards: Reading) -> Iterator[Problem]:
         reason = f": {cards.trouble}" if cards.trouble else ""
         waits = ", ".join(name for name, one in _holders(config) if count_of(one))
         then = f", and {waits} will wait for one" if waits else ""
-        yield Problem(("device",), f"there is none, and NVML shows no GPU{reason}. So there is no device{then}")
+        yield Problem(
+            ("device",), f"there is none, and NVML shows no GPU{reason}. So there is no device{then}"
+        )
     for name, device in config.device.items():
         if device.meter != "nvml":
             continue

@@ -141,7 +141,10 @@ def _job_ended(d: Draft, job: Job) -> None:
 
 
 def _finish(d: Draft, job: Job, how: Ended, code: int | None = None) -> None:
-    d.event(f"job.{how}", job.id, exit_code=code, ran_s=job.ran_s)
+    never_ran = (
+        {"reason": job.note, **job.note_facts} if job.note == "cannot_start" and how == "failed" else {}
+    )
+    d.event(f"job.{how}", job.id, **never_ran, exit_code=code, ran_s=job.ran_s)
     d.put(replace(job, ended=how, ended_s=d.now_s, exit_code=code, devices=()))
 
 

@@ -68,6 +68,10 @@ def _held(facts: Facts) -> Facts:
     return {} if since_s is None else {"ago": "just now" if since_s < 1 else f"{duration(since_s)} ago"}
 
 
+def _many(facts: Facts) -> Facts:
+    return {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {}
+
+
 def _cause(facts: Facts) -> Facts:
     """What a move is for: somebody who needs the room, or the rule that asks for it, in its plainest words."""
     code = str(facts.get("cause"))
@@ -118,6 +122,8 @@ VERDICTS: Mapping[str, Phrase] = {
     "shadow": _p("the mode is shadow: Headway only watches", help="headway mode live"),
     "held": _p(
         "held by {by} {ago}, until it is released ({note})",
+        "held by {by}, until it is released ({note})",
+        "held until it is released ({note})",
         "held by {by} {ago}, until it is released",
         "held by {by}, until it is released",
         "held until it is released",
@@ -162,7 +168,7 @@ VERDICTS: Mapping[str, Phrase] = {
         "can never start here: needs {many}, and there are fewer ({devices})",
         "can never fit on the devices there are",
         help="headway status",
-        derive=lambda facts: {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {},
+        derive=_many,
     ),
     "crowded_out": _p(
         "needs {need_bytes} on {device}; pid {pids}, which is not ours, has {outside_bytes}",
@@ -170,7 +176,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "programs that are not ours hold the memory it needs",
         help="headway status",
     ),
-    "first_reading": _p("no device can be read: {trouble}", "the devices have not been read since the start"),
+    "first_reading": _p(
+        "no device can be read: {trouble}",
+        "wants {many}, and so far there is only {devices}",
+        "the devices have not been read since the start",
+        derive=_many,
+    ),
     "no_device": _p("no device can be read: {trouble}", "no device has been seen yet", help="headway check"),
     # what is free
     "memory": _p(
@@ -200,7 +211,10 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "reading_stale": _p("{device} was last read {age_s} ago, so nothing new starts on it", "the last reading is old"),
     "reading_too_old": _p("{device} is being read again after the last change on it", "its device is read again"),
-    "beside_model": _p("placement gap: {service} is on its device", "placement gap: a model is on its device"),
+    "beside_model": _p(
+        "{service} has its device; starts when {service} steps aside",
+        "a model has its device; starts when that steps aside",
+    ),
     "needs_alone": _p(
         "how much {unknown} needs is not known, so it gets a device alone; {holder} is there",
         "how much it needs is not known, so it gets a device alone",
@@ -333,7 +347,7 @@ EVENTS: Mapping[str, Phrase] = {
     "job.moved": _p("moved {where} {other} by {by}", "moved to the {where} by {by}", "moved in the queue"),
     "job.saved": _p("saved: {point}", "saved its work"),
     "job.done": _p("done, ran for {ran_s}", "done"),
-    "job.failed": _p("failed: {exit}, ran for {ran_s}", "failed", derive=_exit),
+    "job.failed": _p("failed: {reason}", "failed: {exit}, ran for {ran_s}", "failed", derive=_exit),
     "job.cancelled": _p("cancelled by {by}", "cancelled"),
     "job.lost": _p("its process is gone, and how it ended is not known"),
     "job.retry": _p("{exit}; {attempts_left} more attempts", "{exit}; tried once more", derive=_exit),

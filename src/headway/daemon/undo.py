@@ -8,16 +8,18 @@ from dataclasses import dataclass, fields, replace
 from headway.core.draft import Draft
 from headway.core.model import Holder, HolderId, Mode
 
+ModeBy = tuple[Mode, str | None]  # with who set it by hand
+
 
 @dataclass(frozen=True, slots=True)
 class Undo:
     """What the commands of one turn made of what was there before."""
 
     holders: tuple[tuple[Holder | None, Holder], ...]
-    modes: tuple[Mode, Mode]
+    modes: tuple[ModeBy, ModeBy]
 
     @classmethod
-    def of(cls, before: Mapping[HolderId, Holder], mode: Mode, draft: Draft) -> Undo:
+    def of(cls, before: Mapping[HolderId, Holder], mode: ModeBy, draft: Draft) -> Undo:
         """What changed in the draft since holders and mode were as given."""
         changed = tuple(
             (before.get(hid), holder)
@@ -44,14 +46,13 @@ class Undo:
             draft.put(replace(now, **back))
         was, became = self.modes
         if was != became == mode_of(draft):
-            draft.set(mode=was)
+            draft.set(mode=was[0], mode_by=was[1])
         if self.holders:
             draft.event("commands.undone", None, holders=sorted(after.id for _, after in self.holders))
 
 
-NOTHING = Undo((), ("live", "live"))
+NOTHING = Undo((), (("live", None), ("live", None)))
 
 
-def mode_of(draft: Draft) -> Mode:
-    mode: Mode = draft.other.get("mode", draft.base.mode)
-    return mode
+def mode_of(draft: Draft) -> ModeBy:
+    return draft.other.get("mode", draft.base.mode), draft.other.get("mode_by", draft.base.mode_by)

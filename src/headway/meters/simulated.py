@@ -68,7 +68,9 @@ def _read(device: SimulatedDevice, index: int, node: str) -> DeviceReading:
         for report in _living(device.reports):
             if report.device == device.name:
                 held[report.pid] = held.get(report.pid, 0) + report.bytes
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        trouble = f"its reports cannot be read: {error.strerror}: {error.filename}"
+    except ValueError as error:
         trouble = f"its reports cannot be read: {error}"
     used = None if trouble else sum(held.values())
     return DeviceReading(

@@ -101,7 +101,7 @@ def _never_fits(parts: Parts, hid: str | None) -> str | None:
     if not isinstance(job, Job):
         return None
     no = never_fits(Want(holder=job, form=job.top, rank=(Rank.JOB, job.key, job.id)), snapshot)
-    return sentence(no.code, no.facts, snapshot) if no and no.code != "first_reading" else None
+    return sentence(no.code, no.facts, snapshot) if no and snapshot.devices else None
 
 
 def _spec(parts: Parts, body: AddBody) -> JobSpec:

@@ -1,0 +1,49 @@
+"""The daemon's own log: to stdout as ever, and into a file that is bounded."""
+
+from __future__ import annotations
+
+import logging
+import logging.handlers
+import sys
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+LOG_BYTES = 10 << 20  # of the file, before it becomes the second one; the second one before it is dropped
+OURS = "headway"
+
+
+class _Lines(logging.Formatter):
+    """Our own lines are whole already; those of libraries get time, level and name."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return record.getMessage() if record.name == OURS else super().format(record)
+
+
+def log_to(path: Path) -> None:
+    """Send what structlog says to stdout and to `path`, for the rest of this process.
+
+    What libraries say from WARNING on, tracebacks of the API among it, goes to stderr and to `path`.
+    """
+    file = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
+    file.setFormatter(_Lines("%(asctime)s [%(levelname)s] %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[file, logging.StreamHandler()], level=logging.WARNING)
+    dev = structlog.dev
+    plain = dev.ConsoleRenderer(colors=False, exception_formatter=dev.plain_traceback)
+    shown = dev.ConsoleRenderer(colors=sys.stdout.isatty(), exception_formatter=dev.plain_traceback)
+
+    def both(logger: Any, name: str, event: MutableMapping[str, Any]) -> str:
+        line = plain(logger, name, dict(event))
+        file.handle(logging.makeLogRecord({"name": OURS, "msg": line}))
+        return str(shown(logger, name, event))
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            dev.set_exc_info,
+            structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
+            both,
+        ]
+    )

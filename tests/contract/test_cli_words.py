@@ -1,0 +1,238 @@
+"""What the command line says where a newcomer would be lost: slips, first steps, and what is silent otherwise."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from headway.cli.add import usable
+from headway.cli.main import GROUPS, VERBS, cli
+from headway.core.commands import Reply, SetWish
+from headway.core.model import Device, Job
+from tests.core.make import gib
+from tests.parts.false_api import Served, serving, snapshot
+from tests.parts.programs import ROOT
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture
+async def api(home: Path) -> AsyncIterator[Served]:
+    (home / "run").mkdir()
+    async with serving(home / "run") as served:
+        yield served
+
+
+async def headway(
+    home: Path, *words: str, env: Mapping[str, str] | None = None, at_home: bool = True
+) -> Result:
+    runner = CliRunner(env={"NO_COLOR": "1", "HEADWAY_URL": "", "HEADWAY_CONFIG": "", **(env or {})})
+    where = ["--home", str(home)] if at_home else []
+    return await asyncio.to_thread(runner.invoke, cli, [*where, *words], catch_exceptions=False)
+
+
+def holding(job: str, **fields: Any) -> dict[str, Any]:
+    before = snapshot().holders[job]
+    assert isinstance(before, Job)
+    return {"holders": {**snapshot().holders, job: replace(before, **fields)}}
+
+
+# ---------------------------------------------------------------- verbs and help
+
+
+def test_every_verb_is_in_one_group_and_the_help_shows_all() -> None:
+    assert sum(map(len, GROUPS.values())) == len(VERBS)
+    shown = CliRunner().invoke(cli, ["--help"]).output
+    for title, group in GROUPS.items():
+        assert f"{title}:" in shown
+        assert all(f"\n  {verb} " in shown for verb in group)
+    assert "..." not in shown.partition("Options:")[2], "nothing is cut"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("chek", "check"), ("stauts", "status"), ("addd", "add"), ("zzz", None)]
+)
+def test_a_slip_of_the_finger(typed: str, meant: str | None) -> None:
+    result = CliRunner().invoke(cli, [typed])
+    assert result.exit_code == 2
+    assert (f"`{meant}`" in result.output) is (meant is not None)
+
+
+async def test_the_home_may_come_from_the_environment(api: Served, home: Path) -> None:
+    result = await headway(home, "ps", "-q", env={"HEADWAY_HOME": str(home)}, at_home=False)
+    assert result.stdout.split() == ["j1", "j2", "j3", "j4"]
+
+
+# ---------------------------------------------------------------- several at once
+
+
+async def test_one_unknown_id_and_nobody_is_touched(api: Served, home: Path) -> None:
+    result = await headway(home, "hold", "j2", "j3", "nope")
+    assert result.exit_code == 1 and "nope" in result.stderr
+    assert api.inbox.given == []
+
+
+async def test_names_become_ids_before_the_first_change(api: Served, home: Path) -> None:
+    await headway(home, "hold", "eval", "j3", "--json")
+    assert [given.target for given in api.inbox.given if isinstance(given, SetWish)] == ["j2", "j3"]
+
+
+# ---------------------------------------------------------------- adding
+
+
+SIM = Device(id="local/sim0", name="sim0", total_bytes=gib(24), free_bytes=gib(24), read_at_s=999.0)
+ADDS = {
+    # name: (line, words on stderr)
+    "nothing": ("add", "behind `--`"),
+    "both": ("add train -- echo", "not both"),
+    "no program": ("add -- ", "is empty"),
+    "bad name": ("add --name Bad -- echo", "a-z"),
+    "memory of a recipe": ("add --gpu 1GiB train", "a recipe has its own gpu"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "words"), ADDS.values(), ids=ADDS.keys())
+async def test_what_cannot_be_added(api: Served, home: Path, line: str, words: str) -> None:
+    result = await headway(home, *line.split(" "))
+    assert result.exit_code in (1, 2) and words in result.stderr
+    assert "Value error" not in result.stderr
+    assert api.inbox.given == []
+
+
+async def test_one_that_can_never_fit_is_said_at_once(api: Served, home: Path) -> None:
+    j3 = snapshot().holders["j3"]
+    forms = (replace(j3.forms[0], declared_bytes=gib(100)), *j3.forms[1:])
+    api.hub.publish(snapshot(8, devices={SIM.id: SIM}, **holding("j3", forms=forms)), {}, frozenset())
+    for added, warned in (("j3", True), ("j2", False)):
+        api.inbox.reply = Reply(accepted=True, code="accepted", facts={}, holder=added)
+        result = await headway(home, "add", "train")
+        assert result.exit_code == 0 and result.stdout == f"{added}\n"
+        assert ("can never start here" in result.stderr and "sim0" in result.stderr) is warned
+
+
+@pytest.mark.parametrize(
+    ("program", "name"),
+    [
+        ("python3.11", "python3.11"),
+        ("My Tool", "my-tool"),
+        ("...", "job"),
+        ("Ü", "job"),
+        ("x" * 99, "x" * 64),
+    ],
+)
+def test_a_program_s_name_becomes_a_name_that_may_be_used(program: str, name: str) -> None:
+    assert usable(program) == name
+
+
+# ---------------------------------------------------------------- looking
+
+
+async def test_who_set_the_mode_is_shown_where_the_config_says_another(api: Served, home: Path) -> None:
+    api.hub.publish(snapshot(8, mode="shadow", mode_by="ada"), {}, frozenset())
+    for line in ("status", "mode"):
+        assert "shadow (set by ada; the config says live)" in (await headway(home, line)).stdout
+
+
+async def test_a_held_job_is_moved_and_says_when_that_counts(api: Served, home: Path) -> None:
+    queue = {"gpu": ((1.0, "j2"),), "held": ((2.0, "j3"),)}
+    api.hub.publish(snapshot(8, queue=queue, **holding("j3", wish="hold")), {}, frozenset())
+    api.inbox.reply = Reply(accepted=True, code="accepted", facts={}, holder="j3")
+    result = await headway(home, "move", "j3", "--top")
+    assert "None" not in result.stdout and "released" in result.stdout
+
+
+async def test_a_state_is_said_once(api: Served, home: Path) -> None:
+    held = holding("j2", wish="hold", wish_by="ada", wish_s=1000.0)
+    api.hub.publish(snapshot(8, **held), {}, frozenset())
+    api.inbox.reply = Reply(accepted=True, code="accepted", facts={}, holder="j2")
+    assert (await headway(home, "hold", "j2")).stdout.startswith("j2 eval: held by ada just now")
+    assert (await headway(home, "why", "j2")).stdout.startswith("held by ada just now")
+
+
+async def test_show_leaves_out_what_says_nothing(api: Served, home: Path) -> None:
+    queued = (await headway(home, "show", "j2")).stdout
+    for word in ("code", "wish", "started", "failures", "failed starts", "ran for", "retries"):
+        assert f"\n{word}" not in queued
+    held = holding("j2", wish="hold", wish_by="ada", failures=2)
+    api.hub.publish(snapshot(8, **held), {}, frozenset())
+    shown = (await headway(home, "show", "j2")).stdout
+    assert "asked to" in shown and "failed starts in a row" in shown
+
+
+async def test_following_a_job_that_has_not_run_says_that_it_waits(api: Served, home: Path) -> None:
+    argv = [sys.executable, "-m", "headway.cli.main", "--home", str(home), "log", "-f", "j2"]
+    process = await asyncio.create_subprocess_exec(
+        *argv, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    )
+    assert process.stderr is not None
+    said = (await asyncio.wait_for(process.stderr.readline(), 20)).decode()
+    assert "queued" in said and "headway why j2" in said
+    process.terminate()
+    await asyncio.wait_for(process.wait(), 20)
+
+
+async def test_a_log_that_is_gone_is_said(api: Served, home: Path) -> None:
+    (home / "run" / "log").rename(home / "run" / "elsewhere")
+    result = await headway(home, "log", "j1")
+    assert "not kept any more" in result.stderr
+
+
+async def test_one_line_that_cannot_be_said_does_not_hide_the_others(
+    api: Served, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[int] = []
+
+    def told(*_: object) -> str:
+        said.append(1)
+        if len(said) == 2:
+            raise RecursionError("a row of another version")
+        return "well said"
+
+    monkeypatch.setattr("headway.api.routes.history.told", told)
+    shown = await api.get("/api/v1/history", last=3)
+    assert [row["sentence"] for row in shown] == ["well said", "job done", "well said"]
+
+
+async def test_history_of_somebody_who_never_was(api: Served, home: Path) -> None:
+    result = await headway(home, "events", "nope")
+    assert result.exit_code == 1 and "nope" in result.stderr
+
+
+# ---------------------------------------------------------------- waiting
+
+
+async def test_waiting_where_no_daemon_ever_was_is_exit_69(home: Path) -> None:
+    assert (await headway(home, "wait", "j1")).exit_code == 69
+
+
+async def test_waiting_goes_on_over_a_restart_and_says_so(home: Path) -> None:
+    (home / "run").mkdir()
+    argv = [sys.executable, "-m", "headway.cli.main", "--home", str(home), "wait", "j1"]
+    looks: list[int] = []
+
+    def user(sock: object) -> int:
+        looks.append(1)
+        return os.getuid()
+
+    async with serving(home / "run", user):
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        )
+        assert process.stderr is not None
+        await wait_until(lambda: len(looks) > 1, 20, "a first look, and its answer")
+    assert "waiting for the next one" in (await asyncio.wait_for(process.stderr.readline(), 20)).decode()
+    async with serving(home / "run") as second:
+        over = holding("j1", ended="done", ended_s=990.0, form="stopped")
+        second.hub.publish(snapshot(8, present=(), **over), {}, frozenset({"j1"}))
+        assert await asyncio.wait_for(process.wait(), 20) == 0

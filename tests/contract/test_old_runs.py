@@ -1,0 +1,108 @@
+"""What is kept of runs that ended, and what a restart says of before."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headway.core.model import Exit, Job, Run, Snapshot
+from headway.daemon import adopt as adopting
+from headway.daemon.adopt import outdated
+from tests.core.make import job_spec, service_spec
+from tests.parts.adopting import Before, job, service
+from tests.parts.fake_runs import FakeRuns
+
+pytestmark = pytest.mark.contract
+
+OVER = {"lock_held": False, "gone": True, "exit": Exit(code=0, at_s=1.0)}
+
+
+class DatedRuns(FakeRuns):
+    """Its runs have directories, each newer than the one before."""
+
+    def __init__(self, top: Path) -> None:
+        super().__init__()
+        self.top = top
+
+    def directory(self, run_id: str) -> Path:
+        return self.top / run_id
+
+    def add(self, run_id: str, **fields: object) -> None:
+        self.put(run_id, run_id.partition(".")[0], **fields)
+        self.directory(run_id).mkdir()
+        at_s = 1e9 + len(self.states)
+        os.utime(self.directory(run_id), (at_s, at_s))
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DatedRuns:
+    monkeypatch.setattr(adopting, "RUNS_KEPT", 3)
+    return DatedRuns(tmp_path)
+
+
+def ended(name: str, at_s: float) -> Job:
+    run = Run(id=f"{name}.1", lock_held=False, gone=True)
+    return replace(job("stopped"), id=name, ended="done", ended_s=at_s, run=run)
+
+
+def snapshot(*holders: Job) -> Snapshot:
+    return Snapshot(now_s=100.0, holders={h.id: h for h in holders})
+
+
+def test_the_newest_runs_stay(runs: DatedRuns) -> None:
+    for number in range(6):
+        runs.add(f"a.{number}", **OVER)
+    assert sorted(outdated(runs, snapshot())) == ["a.0", "a.1", "a.2"]
+
+
+def test_what_lives_is_never_counted_nor_forgotten(runs: DatedRuns) -> None:
+    runs.add("living.1")
+    runs.add("orphan.1", lock_held=False)
+    runs.survivors.add("orphan.1")
+    for number in range(3):
+        runs.add(f"a.{number}", **OVER)
+    assert outdated(runs, snapshot()) == []
+
+
+def test_the_present_run_of_a_job_that_is_not_over_stays_with_its_hooks(runs: DatedRuns) -> None:
+    runs.add("j1.1", **OVER)
+    runs.add("j1.1.parked.5", **OVER)
+    runs.add("j1.11", **OVER)
+    for number in range(3):
+        runs.add(f"a.{number}", **OVER)
+    parked = replace(job("parked"), id="j1", run=Run(id="j1.1", lock_held=False, gone=True))
+    assert outdated(runs, snapshot(parked)) == ["j1.11"]
+
+
+def test_the_last_run_of_a_job_that_ended_lately_stays(runs: DatedRuns) -> None:
+    over = [ended(f"j{number}", 10.0 + number) for number in range(5)]
+    for one in over:
+        runs.add(f"{one.id}.1", **OVER)
+    for number in range(3):
+        runs.add(f"z.{number}", **OVER)
+    assert sorted(outdated(runs, snapshot(*over))) == ["j0.1", "j1.1"]
+
+
+def test_a_first_start_knows_nobody_from_before() -> None:
+    first = Before(services=(service_spec(),), recipes=((job_spec(), False),)).adopt()
+    assert [e.facts["holders"] for e in first.draft.events if e.code == "daemon.started"] == [0]
+    second = Before(holders=[service()]).adopt()
+    assert [e.facts["holders"] for e in second.draft.events if e.code == "daemon.started"] == [1]
+
+
+MODES = {
+    # name: (meta, config, who set it)
+    "first start": ({}, "shadow", None),
+    "by hand": ({"mode": "live", "config_mode": "shadow", "mode_by": "ada"}, "shadow", "ada"),
+    "by hand, before names were kept": ({"mode": "live", "config_mode": "shadow"}, "shadow", "hand"),
+    "by hand, and as the config says": ({"mode": "live", "config_mode": "live", "mode_by": "ada"}, "live", None),
+    "the config says something new": ({"mode": "live", "config_mode": "live", "mode_by": "ada"}, "shadow", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("meta", "config", "by"), MODES.values(), ids=MODES.keys())
+def test_who_set_the_mode_outlives_a_restart(meta: dict[str, str], config: str, by: str | None) -> None:
+    assert Before(meta=meta).adopt(mode=config).snapshot.mode_by == by
