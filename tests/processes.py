@@ -13,7 +13,7 @@ import psutil
 
 from tests.waiting import wait_for
 
-TOKEN = "HEADWAY_TEST_TOKEN"
+TOKEN = "TESTS_OF_HEADWAY"  # HEADWAY_* would not reach the runs of a Headway under test
 
 
 def free_port() -> int:

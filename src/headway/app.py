@@ -157,18 +157,21 @@ def _stop_everything(paths: Paths, config_path: Path | None) -> list[str]:
         return []
     _ensure_daemon(paths, config_path)
     client = Client(Address(path=paths.api_socket))
-    held = [row["id"] for row in client.get("/api/v1/jobs", state=["queued"], limit=1000)["jobs"]]
+    waiting = [row["id"] for row in client.get("/api/v1/jobs", state=["queued"], limit=1000)["jobs"]]
     told = {"reason": "by `headway down --all`"}
-    for hid in held:
-        client.post(f"/api/v1/holders/{hid}/hold", told)
+    for hid in waiting:
+        with suppress(Answered):  # it ended meanwhile
+            client.post(f"/api/v1/holders/{hid}/hold", told)
+    stopped: list[str] = []
     while left := supervisor.living(paths):
-        for hid in left:
-            if hid not in held:
-                held.append(hid)
-                supervisor.tell(f"{hid} is being stopped.")
-                with suppress(Answered):  # it ended meanwhile
-                    client.post(f"/api/v1/holders/{hid}/stop", told)
+        for hid in [hid for hid in left if hid not in stopped]:
+            stopped.append(hid)
+            supervisor.tell(f"{hid} is being stopped.")
+            with suppress(Answered):
+                client.post(f"/api/v1/holders/{hid}/stop", told)
         time.sleep(supervisor.LOOK_S)
+    # in the order in which a release gives everybody his place back
+    held = [*stopped, *(hid for hid in waiting if hid not in stopped)]
     _at_rest(client, held)
     return held
 

@@ -93,6 +93,7 @@ def supervise(paths: Paths, config_path: Path | None) -> int:
     names = names_of(paths)
     for part in reversed(parts):
         _end(part)
+    tell("Headway ended.")
     tell_living(paths, names)
     return status
 

@@ -202,6 +202,19 @@ def test_a_journaled_start_of_a_service_without_a_row_is_found() -> None:
     assert [move.run_id for move, _ in adopted.redo] == ["chat.1"] and not adopted.orphans
 
 
+@pytest.mark.parametrize("code", [-15, 143, 0])
+def test_a_job_that_we_were_stopping_is_queued_again_whatever_code_our_term_gave_it(code: int) -> None:
+    """The daemon was killed between the TERM and the commit: only the journal knows."""
+    train = job("running")
+    leaving = pending(train, "stopped")
+    before = Before([train], journal=[leaving])
+    exit_ = Exit(code=code, at_s=leaving.started_s + 0.1)
+    before.runs.put("j1.1", "j1", lock_held=False, exit=exit_, gone=True)
+    found = before.adopt().snapshot
+    assert found.holders["j1"].ended is None  # type: ignore[attr-defined]
+    assert (found.pending["j1"].to, found.pending["j1"].step) == ("stopped", "answered")
+
+
 STALE = {"an earlier run": (3, "awake"), "this run, and it is awake": (2, "awake")}
 
 

@@ -325,7 +325,8 @@ async def test_a_request_is_served_while_the_store_is_silent_and_rows_follow() -
     async with LoopWorld(gap_scene(), store=FakeStore("hangs")) as world:
         world.hold("chat")
         await wait_until(lambda: world.is_open("chat"), LIMIT_S, "an open gate")
-        assert [entry["holder"] for entry in world.journal.entries] == ["chat"] and not world.store.committed
+        assert not world.store.committed  # who left for it and who came are on file instead
+        assert [entry["holder"] for entry in world.journal.entries] == ["train", "chat"]
         world.store.speak()
         await wait_until(
             lambda: "chat" in world.store.holders and not world.journal.entries, LIMIT_S, "the rows"

@@ -167,20 +167,35 @@ async def test_a_dropped_holder_that_came_back_is_kept() -> None:
 async def test_only_the_way_back_of_a_model_goes_ahead_without_a_row() -> None:
     desk = Desk("hangs")
     saved, move, pending = await desk.intend("train", 1)
-    assert not saved and not desk.recorder.journal(move, pending, desk.scene.s) and not desk.journal.entries
+    assert (
+        not saved
+        and not desk.recorder.allows(move, pending, desk.scene.s, saved=False)
+        and not desk.journal.entries
+    )
     saved, move, pending = await desk.intend("chat", 1)
-    assert not saved and desk.recorder.journal(move, pending, desk.scene.s)
+    assert not saved and desk.recorder.allows(move, pending, desk.scene.s, saved=False)
     assert [e["holder"] for e in desk.journal.entries] == ["chat"]
     assert codec.from_doc(Pending, desk.journal.entries[0]["pending"]) == pending
     refusal = desk.recorder.refusal(move)
     assert isinstance(refusal, MoveAnswered) and (refusal.refused, refusal.error) == (True, "store_silent")
 
 
+async def test_what_gives_memory_back_is_on_file_before_it_is_done() -> None:
+    """Else the next daemon takes our own TERM for the end of the job."""
+    desk = Desk()
+    _, move, pending = await desk.intend("train", 1)
+    leaves = replace(move, creates=False, frees=True)
+    assert desk.recorder.allows(leaves, pending, desk.scene.s, saved=True)
+    assert [entry["holder"] for entry in desk.journal.entries] == ["train"]
+    desk.journal.broken = True
+    assert desk.recorder.allows(leaves, pending, desk.scene.s, saved=False), "it never waits"
+
+
 async def test_without_a_journal_it_does_not_go_ahead_either() -> None:
     desk = Desk("hangs")
     desk.journal.broken = True
     _, move, pending = await desk.intend("chat", 1)
-    assert desk.recorder.journal(move, pending, desk.scene.s) is False
+    assert desk.recorder.allows(move, pending, desk.scene.s, saved=False) is False
 
 
 async def test_the_journal_is_cleared_only_when_its_rows_are_in() -> None:
@@ -188,7 +203,7 @@ async def test_the_journal_is_cleared_only_when_its_rows_are_in() -> None:
     desk = Desk("hangs")
     await desk.turn("train")
     _, move, pending = await desk.intend("chat", 1)
-    assert desk.recorder.journal(move, pending, desk.scene.s)
+    assert desk.recorder.allows(move, pending, desk.scene.s, saved=False)
     desk.store.speak()
     assert desk.facts() == [False, True]
     assert desk.journal.entries and "chat" not in desk.store.pending
@@ -200,12 +215,12 @@ async def test_a_second_entry_keeps_the_journal_until_its_own_row_is_in() -> Non
     desk = Desk("hangs")
     await desk.turn("train")
     _, move, pending = await desk.intend("chat", 1)
-    desk.recorder.journal(move, pending, desk.scene.s)
+    desk.recorder.allows(move, pending, desk.scene.s, saved=False)
     desk.store.speak()
     desk.store.mode = "hangs"
     await desk.turn()  # has the first intent, and hangs
     _, move, pending = await desk.intend("chat", 2)
-    desk.recorder.journal(move, pending, desk.scene.s)
+    desk.recorder.allows(move, pending, desk.scene.s, saved=False)
     desk.store.speak()
     desk.facts()
     assert len(desk.journal.entries) == 2
@@ -216,7 +231,7 @@ async def test_a_second_entry_keeps_the_journal_until_its_own_row_is_in() -> Non
 async def test_a_failed_commit_does_not_clear_the_journal() -> None:
     desk = Desk("fails")
     _, move, pending = await desk.intend("chat", 1)
-    assert desk.recorder.journal(move, pending, desk.scene.s)
+    assert desk.recorder.allows(move, pending, desk.scene.s, saved=False)
     assert not await desk.turn()
     assert desk.journal.entries
     desk.store.mode = "ok"

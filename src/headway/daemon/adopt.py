@@ -198,6 +198,8 @@ def _over(holder: Holder, pending: Pending, number: int, is_open: bool) -> str |
     ours = holder.run is not None and holder.run.id == pending.run_id
     if pending.creates and (number < holder.runs or (ours and holder.form == pending.to)):
         return "done"
+    if not pending.creates and pending.started_s < holder.since_s:
+        return "done"
     if pending.frees and is_open:  # its gate was opened after that: it is not touched behind an open gate
         return "gate_open"
     return None

@@ -108,10 +108,10 @@ class Loop:
             match action:
                 case Move() if action.creates == creating:
                     pending = self._s.pending[action.holder]
-                    if creating and not saved and not self._recorder.journal(action, pending, self._s):
-                        self.tell(self._recorder.refusal(action))
-                    else:
+                    if self._recorder.allows(action, pending, self._s, saved):
                         self._act.move(action, pending)
+                    else:
+                        self.tell(self._recorder.refusal(action))
                 case Measure() if not creating:
                     self._act.measure(action)
                 case Signal() if not creating:

@@ -79,14 +79,20 @@ class Recorder:
             await asyncio.wait([self._under_way], timeout=2.0)
             self._retire()
 
-    def journal(self, move: Move, pending: Pending, s: Snapshot) -> bool:
-        """May this creating move go ahead without its row? Only the way back of a model, with its intent on file."""
-        if not isinstance(s.holders[move.holder], Service):
+    def allows(self, move: Move, pending: Pending, s: Snapshot, saved: bool) -> bool:
+        """May this move go ahead now? What is done before its row is there goes on file first.
+
+        One that creates waits for its row; without it only the way back of a model goes ahead. One that gives
+        memory back never waits, but the next daemon must know that it was us who ended or parked a job.
+        """
+        if move.creates and saved:
+            return True
+        if move.creates and not isinstance(s.holders[move.holder], Service):
             return False
         try:
             self._journal.append({"holder": move.holder, "pending": codec.to_doc(pending)})
         except (HeadwayError, OSError):
-            return False
+            return not move.creates
         self._journaled += 1
         return True
 
