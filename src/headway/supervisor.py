@@ -26,8 +26,9 @@ STEADY_S = 10.0  # a part that lived this long starts again without a pause
 END_S = 40.0
 ASK_LIMIT_S = 1.0  # a daemon that is slow to answer must not keep the supervisor from its parts
 ASK_EVERY_S = 0.25
-FINAL = (2, 78)  # wrong usage, wrong config: no restart mends that
-TAKEN = 73  # somebody else has its port or its lock: final when it is the first start that says so
+# Wrong usage, a port or lock that somebody else has, wrong config: final when the first start says so. Later it says
+# something of a file that is being edited, and the other part goes on serving meanwhile.
+FINAL = (2, 73, 78)
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ class Part:
                 return None
             self.process = None
             steady = now_s - self.started_s > STEADY_S
-            if code in FINAL or (code == TAKEN and self.starts == 1 and not steady):
+            if code in FINAL and self.starts == 1 and not steady:
                 return code
             self.fails = 0 if steady else self.fails + 1
             self.next_s = now_s + BACKOFF_S[min(self.fails, len(BACKOFF_S) - 1)]

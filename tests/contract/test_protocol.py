@@ -319,6 +319,26 @@ def test_back_pressure_goes_both_ways(play: Play) -> None:
     assert pipe.out.endswith(b"abc")
 
 
+def test_a_client_that_takes_nothing_of_its_answer_for_half_a_minute_is_gone(play: Play) -> None:
+    """Else it keeps a model, and the memory, from everybody who waits."""
+    client, pipe = play.ask(get("/1"), "chat")
+    server = play.servers[0]
+    server.say(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\na")
+    pipe.left_bytes = 500_000
+    client.pause_writing()
+    client.check_time(play.hub.now())
+    for seconds in (20, 40, 60):  # slow, but it reads
+        pipe.left_bytes -= 1
+        client.check_time(play.hub.now() + seconds)
+    assert not pipe.aborted
+    client.check_time(play.hub.now() + 89)
+    assert not pipe.aborted
+    client.check_time(play.hub.now() + 91)
+    assert pipe.aborted
+    client.connection_lost(None)
+    assert server.pipe.aborted and not play.hub.holding.lines["chat"].forwarded
+
+
 def test_a_kept_connection_is_read_again_by_the_next_request(play: Play) -> None:
     client, _ = play.ask(get("/1"), "chat")
     play.servers[0].say(OK[:-1])

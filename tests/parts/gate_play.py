@@ -20,6 +20,10 @@ class Pipe(asyncio.Transport):
         self.out = bytearray()
         self.closed = self.aborted = self.paused = self.ended = False
         self.on_write = on_write
+        self.left_bytes = 0  # what the other side has not taken yet, as the test says
+
+    def get_write_buffer_size(self) -> int:
+        return self.left_bytes
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         assert not self.closed, "written after close"

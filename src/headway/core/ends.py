@@ -8,6 +8,7 @@ from headway.core.draft import Draft
 from headway.core.facts import MoveAnswered
 from headway.core.lifecycle import ENDS_AS
 from headway.core.model import Ended, Holder, HolderId, Job, Pending, Run, Service
+from headway.core.rules import find_job
 
 PORT_TRIES = 3  # each with a port chosen anew
 LEARNS_S = 60.0  # after this long a job has taken the memory it needs
@@ -146,6 +147,25 @@ def _finish(d: Draft, job: Job, how: Ended, code: int | None = None) -> None:
     )
     d.event(f"job.{how}", job.id, **never_ran, exit_code=code, ran_s=job.ran_s)
     d.put(replace(job, ended=how, ended_s=d.now_s, exit_code=code, devices=()))
+    hold_followers(d, job.id)
+
+
+def hold_followers(d: Draft, hid: HolderId) -> None:
+    """Jobs that were to follow one that did not end well, or that never ran, are held: a person decides."""
+    job = d.holders[hid]
+    if not isinstance(job, Job) or job.ended in (None, "done"):
+        return
+    never_ran = job.ended == "cancelled" and job.started_s is None
+    names = {job.id, job.recipe, job.spec.name}
+    view = d.view()
+    for other in list(d.holders.values()):
+        if not isinstance(other, Job) or other.ended or other.started_s is not None or other.wish != "run":
+            continue
+        words = (*other.spec.after_ok, *(other.spec.after if never_ran else ()))
+        if any(word in names and find_job(word, view) == job for word in words):
+            note = "after_gone" if never_ran else "after_failed"
+            d.event("job.held", other.id, reason=note, after=job.id)
+            d.put(replace(other, wish="hold", wish_by="headway", wish_s=d.now_s, note=note))
 
 
 def stepped_aside(d: Draft, holder: Holder, pending: Pending) -> None:

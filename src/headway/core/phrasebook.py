@@ -305,6 +305,8 @@ NOTES: Mapping[str, Phrase] = {
     "memory_not_released": _p("its memory was not released"),
     "exit": _p("its last run {exit}", "its last run ended badly", derive=_exit),
     "lost": _p("its process was gone, and how it ended is not known"),
+    "after_failed": _p("the job it follows did not end well"),
+    "after_gone": _p("the job it follows never ran"),
 }
 
 # ------------------------------------------------------------- commands that were refused

@@ -7,6 +7,7 @@ from typing import Any
 
 from headway.core.commands import AddJob, Command, Configure, MoveJob, Reply, SetMode, SetWish
 from headway.core.draft import Draft, lane_of
+from headway.core.ends import hold_followers
 from headway.core.lifecycle import REVIVING, rule, strengthened
 from headway.core.model import Holder, Job, JobSpec, Service, ServiceSpec, Wish
 from headway.core.rules import find_job
@@ -127,6 +128,7 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
             gone = replace(holder, wish="cancel", ended="cancelled", ended_s=d.now_s, wish_by=command.by)
             d.put(gone)
             d.event("job.cancelled", holder.id, by=command.by)
+            hold_followers(d, holder.id)
             return _accepted(d, holder.id, done=True)
         verb = "hold"
     elif waits or (verb == "pause" and not _up(d, holder)):

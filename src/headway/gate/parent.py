@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from headway.errors import AlreadyRunning, HeadwayError
@@ -101,7 +102,10 @@ class Parent:
             if name not in self.fds:
                 self.fds[name] = _bind(name, host, port)
         ports = {name: _place(fd)[1] for name, fd in self.fds.items()}
-        replace_file(self.spec.ports, json.dumps(ports).encode())
+        try:
+            replace_file(self.spec.ports, json.dumps(ports).encode())
+        except OSError as error:  # a full disk: clients know the ports already
+            print(f"{self.spec.ports} could not be written: {error.strerror}", file=sys.stderr)
 
     def _watch(self) -> None:
         again_s, started_s, told = AGAIN_FIRST_S, time.monotonic(), False
@@ -125,8 +129,7 @@ class Parent:
 
     def _spawn(self) -> None:
         gate = secrets.token_hex(4)
-        path = self.spec.gates / f"{gate}.spec"
-        write_spec(path, self.spec)
+        path, in_memory = self._spec_file(gate)
         pairs = ",".join(f"{name}={fd}" for name, fd in self.fds.items())
         argv = [
             sys.executable,
@@ -140,9 +143,24 @@ class Parent:
             "--fds",
             pairs,
         ]
-        self._own = subprocess.Popen(argv, pass_fds=tuple(self.fds.values()), start_new_session=True)
+        fds = (*self.fds.values(), *in_memory)
+        self._own = subprocess.Popen(argv, pass_fds=fds, start_new_session=True)
+        for fd in in_memory:
+            os.close(fd)
         self._pid = self._own.pid
         self._pidfd = os.pidfd_open(self._pid)
+
+    def _spec_file(self, gate: str) -> tuple[Path, tuple[int, ...]]:
+        """Where the child reads its spec: a file; on a full disk, memory that it inherits, with its descriptor."""
+        path = self.spec.gates / f"{gate}.spec"
+        try:
+            write_spec(path, self.spec)
+            return path, ()
+        except OSError:
+            fd = os.memfd_create(gate)
+            os.write(fd, json.dumps(asdict(self.spec)).encode())
+            os.lseek(fd, 0, os.SEEK_SET)
+            return Path(f"/proc/self/fd/{fd}"), (fd,)
 
     def _child_ended(self, limit_s: float) -> bool:
         """Wait for the child's end or a signal, at most `limit_s`."""

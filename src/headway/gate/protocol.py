@@ -18,6 +18,7 @@ PENDING_HIGH_BYTES = 64 * 1024
 HEAD_LIMIT_S = 30.0  # from a request's first byte to the end of its head
 BODY_QUIET_S = 60.0  # a body that is read whole may pause this long
 IDLE_LIMIT_S = 120.0  # between two requests
+SEND_QUIET_S = 30.0  # a client that takes no byte of its answer for this long is gone
 LINGER_S = 2.0  # after a refusal whose body was not read: let the client read the answer before the close
 
 
@@ -25,8 +26,8 @@ class Client(asyncio.Protocol):
     """One client connection. `fixed` is the service of the port it came to, None for the front door."""
 
     __slots__ = (
-        "_paused", "_pending", "exchange", "fixed", "full", "gone", "hub", "linger_s", "must_close", "peer", "read_s",
-        "token_needed", "transport",
+        "_paused", "_pending", "_stuck", "exchange", "fixed", "full", "gone", "hub", "linger_s", "must_close", "peer",
+        "read_s", "token_needed", "transport",
     )  # fmt: skip
 
     def __init__(self, hub: "Hub", fixed: str | None) -> None:
@@ -35,6 +36,7 @@ class Client(asyncio.Protocol):
         self.exchange: Exchange | None = None
         self.must_close = self.gone = self.token_needed = False
         self.full = False  # it reads slower than its server writes
+        self._stuck: tuple[int, float] | None = None  # (bytes it has not taken, since when not one less)
         self.peer = ""
         self.read_s = 0.0
         self.linger_s: float | None = None
@@ -149,7 +151,9 @@ class Client(asyncio.Protocol):
         if self.transport is None or self.gone:
             return
         quiet_s = now_s - self.read_s
-        if self.linger_s is not None:
+        if self._reads_nothing(now_s):
+            self.transport.abort()
+        elif self.linger_s is not None:
             if now_s >= self.linger_s:
                 self.transport.abort()
         elif self.exchange is None:
@@ -159,6 +163,16 @@ class Client(asyncio.Protocol):
             self.exchange.refuse("timeout", 408)
 
     # Inside
+
+    def _reads_nothing(self, now_s: float) -> bool:
+        """Whether it has taken nothing for too long, so that it keeps a model from those who wait for the memory."""
+        if not self.full or self.transport is None:
+            self._stuck = None
+            return False
+        left = self.transport.get_write_buffer_size()
+        if self._stuck is None or left < self._stuck[0]:
+            self._stuck = (left, now_s)
+        return now_s - self._stuck[1] >= SEND_QUIET_S
 
     def _keep(self, data: bytes) -> None:
         self._pending += data
