@@ -331,7 +331,7 @@ async def test_the_command_inherits_no_lock_and_no_signal_of_ours(runs: Runs) ->
     assert open_files == {"/dev/null", str(runs.directory("r") / "log")}
     await launch(runs, "s", "grep", "-E", "^Sig(Ign|Blk)", "/proc/self/status")
     await until(runs, "s", lambda state: state.gone)
-    kept_by_libc = 0b11 << 31  # signals 32 and 33: whoever started the tests may ignore them, and nobody can change that
+    kept_by_libc = 0b11 << 31  # signals 32 and 33: ignored as whoever started the tests left them
     assert [int(line.split()[1], 16) & ~kept_by_libc for line in runs.log_tail("s", 5)] == [0, 0]
 
 
