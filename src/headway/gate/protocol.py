@@ -1,6 +1,7 @@
 """The client's side of the gate: one connection, one request at a time, disconnect noticed in every phase."""
 
 import asyncio
+import math
 from typing import TYPE_CHECKING
 
 from headway.gate import local, refusals
@@ -22,11 +23,31 @@ SEND_QUIET_S = 30.0  # a client that takes no byte of its answer for this long i
 LINGER_S = 2.0  # after a refusal whose body was not read: let the client read the answer before the close
 
 
+class Takes:
+    """Whether a client takes its answer at all: one that does not keeps a model from those who wait for the memory."""
+
+    __slots__ = ("_left", "_since_s")
+
+    def __init__(self) -> None:
+        self._left: int | None = None  # bytes that it has not taken
+        self._since_s = 0.0  # since when not one less
+
+    def nothing(self, full: bool, transport: Transport, now_s: float) -> bool:
+        """Has it taken no byte for SEND_QUIET_S, though some wait for it?"""
+        if not full:
+            self._left = None
+            return False
+        left = transport.get_write_buffer_size()
+        if self._left is None or left < self._left:
+            self._left, self._since_s = left, now_s
+        return now_s - self._since_s >= SEND_QUIET_S
+
+
 class Client(asyncio.Protocol):
     """One client connection. `fixed` is the service of the port it came to, None for the front door."""
 
     __slots__ = (
-        "_paused", "_pending", "_stuck", "exchange", "fixed", "full", "gone", "hub", "linger_s", "must_close", "peer",
+        "_paused", "_pending", "_takes", "exchange", "fixed", "full", "gone", "hub", "linger_s", "must_close", "peer",
         "read_s", "token_needed", "transport",
     )  # fmt: skip
 
@@ -36,7 +57,7 @@ class Client(asyncio.Protocol):
         self.exchange: Exchange | None = None
         self.must_close = self.gone = self.token_needed = False
         self.full = False  # it reads slower than its server writes
-        self._stuck: tuple[int, float] | None = None  # (bytes it has not taken, since when not one less)
+        self._takes = Takes()
         self.peer = ""
         self.read_s = 0.0
         self.linger_s: float | None = None
@@ -151,11 +172,10 @@ class Client(asyncio.Protocol):
         if self.transport is None or self.gone:
             return
         quiet_s = now_s - self.read_s
-        if self._reads_nothing(now_s):
+        if self._takes.nothing(self.full, self.transport, now_s) or now_s >= (self.linger_s or math.inf):
             self.transport.abort()
         elif self.linger_s is not None:
-            if now_s >= self.linger_s:
-                self.transport.abort()
+            return
         elif self.exchange is None:
             if quiet_s >= (HEAD_LIMIT_S if self._pending else IDLE_LIMIT_S):
                 self.transport.close()
@@ -163,16 +183,6 @@ class Client(asyncio.Protocol):
             self.exchange.refuse("timeout", 408)
 
     # Inside
-
-    def _reads_nothing(self, now_s: float) -> bool:
-        """Whether it has taken nothing for too long, so that it keeps a model from those who wait for the memory."""
-        if not self.full or self.transport is None:
-            self._stuck = None
-            return False
-        left = self.transport.get_write_buffer_size()
-        if self._stuck is None or left < self._stuck[0]:
-            self._stuck = (left, now_s)
-        return now_s - self._stuck[1] >= SEND_QUIET_S
 
     def _keep(self, data: bytes) -> None:
         self._pending += data
