@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from headway.host import linux_net
+from headway.host.cgroups import Scopes
 from headway.host.linux_proc import first_death, process, send, ticks_now
 from headway.host.run_files import RunFiles
 from headway.host.run_trees import Name, RunTrees
@@ -41,7 +42,8 @@ class LinuxRuns:
         self._directory = directory.absolute()
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        self._trees = RunTrees(self.boot_id, self._files)
+        self._scopes = Scopes(self._directory)
+        self._trees = RunTrees(self.boot_id, self._files, self._scopes)
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # shims we started, to be reaped
         for half in self._directory.glob(".*"):  # half made or half removed when somebody was killed
             if not RunFiles(half).locked():
@@ -64,7 +66,7 @@ class LinuxRuns:
         self._reap()
         files = self._files(spec.id)
         # ids are unique in one state directory, tokens on the whole machine
-        lock = files.create(spec, token=f"{spec.id}.{secrets.token_hex(8)}")
+        lock = files.create(spec, f"{spec.id}.{secrets.token_hex(8)}", self._scopes.make(spec.id))
         try:
             log = os.open(files.directory / spec.log_name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
@@ -115,6 +117,7 @@ class LinuxRuns:
         if not state.ended or self._trees.of(run_id):
             raise ValueError(f"run {run_id} still lives; stop it first")
         self._files(run_id).remove()
+        self._scopes.remove(run_id)
         self._trees.forget(run_id)
 
     # -------------------------------------------------------- waiting
@@ -171,6 +174,8 @@ class LinuxRuns:
         told: set[Name] = set()
         while tree := self._trees.of(run_id):
             left_s = kill_at_s - loop.time()
+            if left_s <= 0:
+                self._scopes.kill(run_id)
             names = {(one.pid, one.start_ticks) for one in tree}
             # all that are there before the first TERM, later those that the first look missed
             tell = {name for name in names - told if not told or name[1] < began_ticks}
@@ -212,6 +217,7 @@ class LinuxRuns:
         while state is not None and not state.ended:
             state = await self.changed(run_id, state)
         if state is not None and not state.gone:
+            self._scopes.remove(run_id)
             self._files(run_id).mark_gone()
 
     def _reap(self) -> None:

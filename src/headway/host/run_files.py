@@ -24,10 +24,10 @@ class RunFiles:
 
     directory: Path
 
-    def create(self, spec: RunSpec, token: str) -> int:
+    def create(self, spec: RunSpec, token: str, scope: Path | None = None) -> int:
         """Make the directory with its spec, locked before anybody can see it; returns the lock's descriptor.
 
-        `token` is like no other on this machine.
+        `token` is like no other on this machine; `scope` is the cgroup that the command enters before it runs.
 
         Raises:
             FileExistsError: the id was used before.
@@ -39,7 +39,8 @@ class RunFiles:
         lock = os.open(half_made / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            write_whole(half_made / SPEC, {**asdict(spec), "env": dict(spec.env), "token": token})
+            entered = {"token": token, "scope": str(scope) if scope else None}
+            write_whole(half_made / SPEC, {**asdict(spec), "env": dict(spec.env), **entered})
             try:
                 half_made.rename(self.directory)
             except OSError as error:

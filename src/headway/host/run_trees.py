@@ -1,9 +1,10 @@
-"""Which processes belong to which run: by parentage below its shim, or by its token once the shim was killed."""
+"""Which processes belong to which run: by parentage below its shim, by its cgroup, or by its token."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from headway.host.cgroups import Scopes
 from headway.host.linux_proc import Process, ancestors, descendants, process, processes, token
 from headway.host.run_files import SPEC, RunFiles
 
@@ -15,8 +16,8 @@ Name = tuple[int, int]  # (pid, start ticks)
 class RunTrees:
     """Finds the processes of runs. What it remembers are short cuts, filled again from the files."""
 
-    def __init__(self, boot_id: str, files: Callable[[str], RunFiles]) -> None:
-        self._boot_id, self._files = boot_id, files
+    def __init__(self, boot_id: str, files: Callable[[str], RunFiles], scopes: Scopes) -> None:
+        self._boot_id, self._files, self._scopes = boot_id, files, scopes
         self._tokens: dict[str, str] = {}  # token -> run
         self._shims: dict[int, tuple[int, str]] = {}  # pid -> (start ticks, run)
         self._owners: dict[Name, str] = {}
@@ -55,7 +56,10 @@ class RunTrees:
         above = table.get(shim[0]) if shim else None
         if above is not None and (above.pid, above.start_ticks) == shim and above.alive:
             return descendants([above.pid], table)  # it is subreaper: nothing leaves the tree
-        return self._survivors(files, table)
+        found = self._survivors(files, table)
+        known = {one.pid for one in found}
+        inside = (table.get(pid) for pid in self._scopes.pids(run_id) if pid not in known)
+        return found + [one for one in inside if one is not None and one.alive]
 
     def owner(self, pid: int) -> str | None:
         """The run that a living pid belongs to; None: not ours."""
@@ -88,4 +92,4 @@ class RunTrees:
             ticks, run_id = self._shims.get(above.pid, (None, None))
             if ticks == above.start_ticks:
                 return run_id
-        return self._tokens.get(token(one.pid) or "")
+        return self._tokens.get(token(one.pid) or "") or self._scopes.owner(one.pid)

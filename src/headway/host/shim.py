@@ -78,6 +78,25 @@ def boottime_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def enter(scope: str | None) -> None:
+    """Put ourselves into the run's cgroup. Where that is refused, the tree and the token have to do."""
+    if scope:
+        try:
+            with open(f"{scope}/cgroup.procs", "w") as file:
+                file.write("0")
+        except OSError:
+            pass
+
+
+def leave_nothing(scope: str | None) -> None:
+    """Take the empty cgroup away, and the directory of all of them after the last."""
+    for directory in (scope, os.path.dirname(scope)) if scope else ():
+        try:
+            os.rmdir(directory)
+        except OSError:
+            return
+
+
 def become(spec: dict[str, Any], go: int, failed: int) -> NoReturn:
     """In the child: wait for the word, then turn into the command. End of file instead of a word: never run it."""
     argv, what, code = [str(word) for word in spec["argv"]], "cannot run it", NOT_FOUND
@@ -92,6 +111,7 @@ def become(spec: dict[str, Any], go: int, failed: int) -> NoReturn:
                 except OSError:  # numbers that the C library keeps for itself
                     pass
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        enter(spec.get("scope"))
         if not argv:
             raise ValueError("the command is empty")
         if cwd := spec.get("cwd"):
@@ -139,7 +159,7 @@ def start(spec: dict[str, Any], directory: str, lock: int) -> tuple[int, str]:
     return pid, error
 
 
-def watch(leader: int, error: str, directory: str) -> None:
+def watch(leader: int, error: str, directory: str, scope: str | None) -> None:
     """Reap until no descendant is left, and record the leader's end when it comes."""
     while True:
         try:
@@ -155,6 +175,7 @@ def watch(leader: int, error: str, directory: str) -> None:
                 "system_s": usage.ru_stime,
             }
             tell(directory, "exit", {**record, "error": error[:1000]} if error else record)
+    leave_nothing(scope)
     tell(directory, "gone", {"at_s": boottime_s()})
 
 
@@ -170,7 +191,7 @@ def main() -> None:
     for name in ("started", "executed", "exit", "gone"):
         reserve(directory, name)
     leader, error = start(spec, directory, lock)
-    watch(leader, error, directory)
+    watch(leader, error, directory, spec.get("scope"))
 
 
 if __name__ == "__main__":
