@@ -27,7 +27,7 @@ from headway.config.load import load
 from headway.config.paths import Paths
 from headway.core import phrases, wire
 from headway.core.commands import Configure
-from headway.core.facts import Fact, GateState
+from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import CloseGate, Decision, Event, OpenGate, Service, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
@@ -283,6 +283,7 @@ class Daemon:
                 peer = self.links.peers.get(gate)
                 done = self.locks.kill(gate, peer.pid if peer else None)
                 log.warning("gate fenced" if done else "gate cannot be fenced", gate=gate)
+                self.loop.tell(*(GateStuck(service=sid, gate=gate) for sid in sorted(awaited) if not done))
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:

@@ -125,7 +125,7 @@ def test_every_field_is_written_also_at_its_default() -> None:
 
 def test_the_text_is_compact_and_sorted() -> None:
     assert dumps(Gate(wish="open", rev=3)) == (
-        '{"closed":false,"closing_since_s":null,"pinning":0,"rev":3,"wish":"open"}'
+        '{"closed":false,"closing_since_s":null,"pinning":0,"rev":3,"stuck_s":null,"wish":"open"}'
     )
 
 

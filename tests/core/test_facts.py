@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from headway.core.decide import decide
 from headway.core.facts import (
     GateState,
+    GateStuck,
     JobTold,
     MeterSilent,
     MoveAnswered,
@@ -16,7 +18,7 @@ from headway.core.facts import (
     RunSeen,
     StoreState,
 )
-from headway.core.model import Exit, Gate, Holder, Job, Service, Waiting
+from headway.core.model import Exit, Gate, Holder, Job, OpenGate, Service, Waiting
 from tests.core.make import Scene, dev, gib, job_spec, reading, service_spec
 
 pytestmark = pytest.mark.core
@@ -240,3 +242,17 @@ def test_facts_about_nobody_change_nothing() -> None:
     scene.happens(gone("ghost"), JobTold(job="ghost"), Observed(holder="ghost", at_s=1.0, form="awake"))
     scene.happens(replace(state(), service="ghost"))
     assert scene.s.holders == before
+
+
+def test_a_gate_that_is_stuck_is_told_and_the_model_opens_again() -> None:
+    """It was draining for a job; the job waits, and the gate is told to forward again."""
+    closing = Gate(wish="closed", rev=4)
+    scene = Scene(24).service(
+        gate=closing, ready=True, upstream="http://u", since_s=NOW_S - 99, last_end_s=NOW_S - 60
+    )
+    scene.queue(job_spec("train", parked=1))
+    events = scene.happens(GateStuck(service="chat", gate="g1"))
+    assert [event.code for event in events] == ["gate.stuck"]
+    decision = decide(scene.read().s)
+    assert [action for action in decision.actions if isinstance(action, OpenGate)]
+    assert decision.verdicts["j1"].code == "gate_stuck"

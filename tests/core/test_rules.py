@@ -10,7 +10,7 @@ import pytest
 from headway.core import rank
 from headway.core.decide import decide
 from headway.core.fit import Plan
-from headway.core.model import Exit, Policy, Run, Verdict, Waiting
+from headway.core.model import Exit, Gate, Policy, Run, Verdict, Waiting
 from headway.core.push import PUSH
 from headway.core.rules import STAY
 from tests.core.make import Scene, dev, job_spec, service_spec
@@ -310,6 +310,18 @@ PUSH_CASES = {
     ),
     "a load that answers nobody for switch_after may go": (
         asking(waited_s=60.0).service(active=1, active_since_s=NOW_S, since_s=NOW_S - 30, last_end_s=1.0),
+        "code",
+        "chat",
+        None,
+    ),
+    "a model with a gate that can be neither asked nor ended stays": (
+        asking(waited_s=60.0).service(since_s=NOW_S - 99, gate=Gate(wish="open", stuck_s=NOW_S - 59)),
+        "code",
+        "chat",
+        "gate_stuck",
+    ),
+    "and is tried again after a minute": (
+        asking(waited_s=60.0).service(since_s=NOW_S - 99, gate=Gate(wish="open", stuck_s=NOW_S - 60)),
         "code",
         "chat",
         None,

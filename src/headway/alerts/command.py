@@ -19,6 +19,7 @@ class CommandAlert:
     CODES = frozenset(
         {
             "memory.not_released",
+            "gate.stuck",
             "service.failed",
             "service.died",
             "job.failed",

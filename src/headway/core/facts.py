@@ -90,6 +90,14 @@ class GateState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GateStuck:
+    """A close waits for a gate that neither answers nor can be ended."""
+
+    service: HolderId
+    gate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobTold:
     """What a job's `saved` and `progress` said."""
 
@@ -104,4 +112,14 @@ class StoreState:
     ok: bool
 
 
-Fact = DeviceRead | MeterSilent | RunSeen | Observed | MoveAnswered | GateState | JobTold | StoreState
+Fact = (
+    DeviceRead
+    | MeterSilent
+    | RunSeen
+    | Observed
+    | MoveAnswered
+    | GateState
+    | GateStuck
+    | JobTold
+    | StoreState
+)

@@ -10,6 +10,7 @@ from headway.core.facts import (
     DeviceRead,
     Fact,
     GateState,
+    GateStuck,
     JobTold,
     MeterSilent,
     MoveAnswered,
@@ -51,6 +52,11 @@ def fold(d: Draft, fact: Fact) -> None:
             _gate_state(d, fact)
         case JobTold():
             _job_told(d, fact)
+        case GateStuck():
+            service = d.holders.get(fact.service)
+            if isinstance(service, Service):
+                d.put(replace(service, gate=replace(service.gate, stuck_s=d.now_s)), save=False)
+                d.event("gate.stuck", service.id, gate=fact.gate)
         case StoreState():
             d.set(store_ok=fact.ok)
             d.event("store.speaks" if fact.ok else "store.silent", None)
@@ -68,9 +74,12 @@ def decided(d: Draft, decision: Decision) -> None:
             service = d.holders[action.holder]
             assert isinstance(service, Service)
             wish: GateWish = "open" if isinstance(action, OpenGate) else "closed"
-            closing = d.now_s if wish == "closed" else None
             gate = Gate(
-                wish=wish, rev=service.gate.rev + 1, closing_since_s=closing, pinning=service.gate.pinning
+                wish=wish,
+                rev=service.gate.rev + 1,
+                closing_since_s=d.now_s if wish == "closed" else None,
+                pinning=service.gate.pinning,
+                stuck_s=service.gate.stuck_s,
             )
             d.put(replace(service, gate=gate, drained_s=None), save=False)
             d.event(f"gate.{wish}", service.id, rev=gate.rev)

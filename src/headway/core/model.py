@@ -14,9 +14,6 @@ from headway.core.spec import (
     GIB as GIB,
 )
 from headway.core.spec import (
-    KIB as KIB,
-)
-from headway.core.spec import (
     LADDERS as LADDERS,
 )
 from headway.core.spec import (
@@ -131,6 +128,7 @@ class Gate:
     closed: bool = False  # every gate on the roster is connected and closed at this rev
     pinning: int = 0  # forwarded and not over, as last told
     closing_since_s: float | None = None
+    stuck_s: float | None = None  # a gate that a close waited for could neither answer nor be ended then
 
     @property
     def drained(self) -> bool:

@@ -222,6 +222,11 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     # who may push whom
     "too_weak": _p("waits for {holder} to leave by itself", "waits for others to leave by themselves"),
+    "gate_stuck": _p(
+        "a gate of {service} neither answers nor can be ended, so {service} stays; tries again in {in_s}",
+        "a gate neither answers nor can be ended",
+        help="headway events",
+    ),
     "cannot_step_aside": _p(
         "{holder} cannot give its memory back from where it is", "who is there cannot give its memory back",
         help="headway stop {holder}",
@@ -374,6 +379,7 @@ EVENTS: Mapping[str, Phrase] = {
     "run.exit": _p("its process {exit}", "its process ended", derive=_exit),
     "gate.open": _p("gate opens"),
     "gate.closed": _p("gate closes"),
+    "gate.stuck": _p("gate {gate} neither answers nor can be ended", "a gate neither answers nor can be ended"),
     "device.seen": _p("{device} is read", "a device is read"),
     "device.trouble": _p("{device} cannot be read: {trouble}", "a device cannot be read"),
     "meter.silent": _p("the meter does not answer: {trouble}", "the meter does not answer"),

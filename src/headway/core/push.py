@@ -9,6 +9,7 @@ from headway.core.fit import Plan
 from headway.core.lifecycle import aside_form, gap_placed
 from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
 
+STUCK_S = 60.0
 PushRule = Callable[[Want, Holder, Plan, Snapshot], Verdict | None]
 
 
@@ -24,6 +25,18 @@ def cannot(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | Non
     if aside_form(victim, form) is None:
         return Verdict(code="cannot_step_aside", facts={"holder": victim.id, "form": form})
     return None
+
+
+def gate_stuck(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """One of its gates may still forward and cannot be ended: it stays awake, and is tried again later."""
+    if not isinstance(victim, Service) or victim.gate.stuck_s is None:
+        return None
+    until_s = victim.gate.stuck_s + STUCK_S
+    return (
+        Verdict(code="gate_stuck", facts={"service": victim.id}, until_s=until_s)
+        if until_s > s.now_s
+        else None
+    )
 
 
 def placement(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -113,6 +126,7 @@ def gap_worth(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | 
 PUSH: tuple[PushRule, ...] = (
     never,
     cannot,
+    gate_stuck,
     placement,
     busy,
     unserved,
