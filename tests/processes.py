@@ -11,6 +11,7 @@ from typing import IO
 
 import psutil
 
+from headway.host.cgroups import Scopes
 from tests.waiting import wait_for
 
 TOKEN = "TESTS_OF_HEADWAY"  # HEADWAY_* would not reach the runs of a Headway under test
@@ -128,3 +129,10 @@ class Started:
 def signal_group(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
     """Send a signal to the session that `Started.start` made for `child`, as a terminal does."""
     os.killpg(child.pid, number)
+
+
+def remove_scopes(runs: Path) -> None:
+    """Take away the empty cgroups of runs whose shims were killed: nobody else will."""
+    scopes = Scopes(runs)
+    for path in runs.iterdir() if runs.is_dir() else ():
+        scopes.remove(path.name)

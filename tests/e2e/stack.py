@@ -21,7 +21,7 @@ from tests.e2e.api import Row as Row
 from tests.e2e.asking import Asking
 from tests.e2e.tables import Table
 from tests.parts.programs import ROOT
-from tests.processes import TOKEN, Started, alive, end
+from tests.processes import TOKEN, Started, alive, end, remove_scopes
 from tests.waiting import NeverHappened, wait_for
 
 T = TypeVar("T")
@@ -95,6 +95,7 @@ class Stack(Api):
             for pid in self.pids(part):
                 end(pid)
         wait_for(self._none_marked, LIMIT_S, "the end of all processes of the stack")
+        remove_scopes(self.home / "runs")
 
     def _none_marked(self) -> bool:
         for process in (left := self._marked()):

@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from headway.host.cgroups import Scopes
+from headway.host.linux_runs import LinuxRuns
 from tests.parts.killed import recorded
 from tests.parts.programs import ROOT
 from tests.waiting import wait_for
@@ -68,3 +70,5 @@ def test_500_kills(tmp_path: Path) -> None:
     assert met["code"] > KILLS / 10 and met["never"] > 0 and met["lost"] > 0, met
     wait_for(lambda: not left_of(tmp_path), 10.0, "the end of every shim")
     assert not list((tmp_path / "runs").iterdir())
+    LinuxRuns(tmp_path / "runs")  # takes away what was made for runs that never came to be
+    assert not Scopes(tmp_path / "runs").known()

@@ -86,6 +86,12 @@ class Scopes:
             with suppress(OSError):  # before Linux 5.14 there is no such file: each is killed by itself
                 (self._base / run_id / "cgroup.kill").write_text("1")
 
+    def known(self) -> list[str]:
+        """Runs that have a scope."""
+        if self._base is None or not self._base.is_dir():
+            return []
+        return sorted(path.name for path in self._base.iterdir() if path.is_dir())
+
     def remove(self, run_id: str) -> None:
         """Take an empty scope away, and the directory of all of them after the last."""
         for scope in reversed(self._all(run_id)):

@@ -50,6 +50,8 @@ class LinuxRuns:
                 shutil.rmtree(half, ignore_errors=True)
         for run_id in self.known():
             self._trees.learn(run_id)
+        for run_id in set(self._scopes.known()) - set(self.known()):
+            self._scopes.remove(run_id)  # made for a run that never came to be
 
     # -------------------------------------------------------- files
 
