@@ -272,14 +272,47 @@ class Journal(Protocol):
     def clear(self) -> None: ...
 
 
+# ---------------------------------------------------------------- gates
+
+
+class Roster(Protocol):
+    """Which gates exist: a gate exists while it holds its lock, connected or not."""
+
+    def living(self) -> frozenset[str]:
+        """Ids of the gates that exist now."""
+
+    def kill(self, gate: str, pid: int | None) -> bool:
+        """End a gate that does not answer, only while its lock proves that it is that gate. False: not done."""
+
+
+class Routes(Protocol):
+    """The file with the gates' table, which a new gate reads before it accepts."""
+
+    def read(self) -> bytes:
+        """The last document written. Raises OSError when there is none."""
+
+    def write(self, document: bytes) -> None:
+        """Put it in place of the last one, whole or not at all. Raises OSError."""
+
+
+class RequestLog(Protocol):
+    """The files to which the gates append one line per request."""
+
+    def files(self) -> Sequence[tuple[str, int]]:
+        """(name, size in bytes) of each, sorted by name."""
+
+    def read(self, name: str, start: int, count_bytes: int) -> bytes:
+        """At most that many bytes from `start`. Raises OSError."""
+
+
+# ---------------------------------------------------------------- towards people
+
+
 class Reader(Protocol):
     """History, from read-only connections in a thread."""
 
     async def events(self, holder: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
     async def requests(self, service: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
-
-
-# ---------------------------------------------------------------- towards people
 
 
 class Inbox(Protocol):

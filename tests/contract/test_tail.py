@@ -15,6 +15,7 @@ from headway.core.model import Snapshot
 from headway.daemon import tail as source
 from headway.daemon.record import Recorder
 from headway.daemon.tail import Tail
+from headway.host.gate_files import RequestFiles
 from headway.ports import RequestLine
 from headway.store.store import SqliteStore
 from tests.parts.fake_store import FakeClock, FakeJournal
@@ -34,7 +35,7 @@ def docs(lines: list[RequestLine]) -> list[str]:
 
 
 def test_whole_lines_only_and_each_with_its_place(tmp_path: Path) -> None:
-    tail = Tail(tmp_path, {})
+    tail = Tail(RequestFiles(tmp_path), {})
     write(tmp_path, MAY, b'{"a":1}\n{"b":2}\n{"c"')
     lines, offsets = tail.read()
     assert [(line.offset, line.doc) for line in lines] == [(0, '{"a":1}'), (8, '{"b":2}')]
@@ -46,12 +47,15 @@ def test_whole_lines_only_and_each_with_its_place(tmp_path: Path) -> None:
 
 def test_a_reader_begins_where_the_last_saved_one_ended(tmp_path: Path) -> None:
     write(tmp_path, MAY, b"one\ntwo\n")
-    assert docs(Tail(tmp_path, {MAY: 4}).read()[0]) == ["two"]
-    assert docs(Tail(tmp_path, {}).read()[0]) == ["one", "two"]  # killed before its offset was saved
+    assert docs(Tail(RequestFiles(tmp_path), {MAY: 4}).read()[0]) == ["two"]
+    assert docs(Tail(RequestFiles(tmp_path), {}).read()[0]) == [
+        "one",
+        "two",
+    ]  # killed before its offset was saved
 
 
 def test_a_new_month_and_another_gate_are_files_of_their_own(tmp_path: Path) -> None:
-    tail = Tail(tmp_path, {})
+    tail = Tail(RequestFiles(tmp_path), {})
     write(tmp_path, MAY, b"a\n")
     assert docs(tail.read()[0]) == ["a"]
     write(tmp_path, JUNE, b"b\n")
@@ -75,26 +79,26 @@ ODD = {
 @pytest.mark.parametrize(("data", "wanted"), ODD.values(), ids=ODD.keys())
 def test_odd_bytes(tmp_path: Path, data: bytes, wanted: list[str]) -> None:
     write(tmp_path, MAY, data)
-    assert docs(Tail(tmp_path, {}).read()[0]) == wanted
+    assert docs(Tail(RequestFiles(tmp_path), {}).read()[0]) == wanted
 
 
 def test_places_are_counted_in_bytes(tmp_path: Path) -> None:
     first = "  {é}  \n".encode()
     write(tmp_path, MAY, first + b"next\n")
-    lines, offsets = Tail(tmp_path, {}).read()
+    lines, offsets = Tail(RequestFiles(tmp_path), {}).read()
     assert [(line.offset, line.doc) for line in lines] == [(0, "{é}"), (len(first), "next")]
     assert offsets == {MAY: len(first) + 5}
 
 
 def test_no_directory_is_nothing_to_read(tmp_path: Path) -> None:
-    assert Tail(tmp_path / "none", {}).read() == ([], {})
+    assert Tail(RequestFiles(tmp_path / "none"), {}).read() == ([], {})
 
 
 def test_a_long_log_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "CHUNK_BYTES", 100)
     wanted = [f"line {number}" for number in range(200)]
     write(tmp_path, MAY, b"".join(line.encode() + b"\n" for line in wanted))
-    tail, found = Tail(tmp_path, {}), list[str]()
+    tail, found = Tail(RequestFiles(tmp_path), {}), list[str]()
     while part := docs(tail.read()[0]):
         found += part
     assert found == wanted
@@ -103,7 +107,7 @@ def test_a_long_log_is_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_line_longer_than_a_part_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "CHUNK_BYTES", 100)
     write(tmp_path, MAY, b"x" * 350 + b"\nafter\n")
-    tail, found = Tail(tmp_path, {}), list[str]()
+    tail, found = Tail(RequestFiles(tmp_path), {}), list[str]()
     for _ in range(6):
         found += docs(tail.read()[0])
     assert found[-1] == "after"
@@ -134,7 +138,7 @@ def _play(directory: Path, script: list[tuple[str, int, str]]) -> None:
     written = dict.fromkeys(whole, 0)
     history: list[tuple[str, int, str]] = []
     saved: dict[str, int] = {}
-    tail, unsaved, moved = Tail(directory, saved), list[RequestLine](), dict[str, int]()
+    tail, unsaved, moved = Tail(RequestFiles(directory), saved), list[RequestLine](), dict[str, int]()
     for step, size, name in (*script, ("read", 0, ""), ("save", 0, "")):
         if step == "write":
             write(directory, name, whole[name][written[name] : written[name] + size])
@@ -148,7 +152,7 @@ def _play(directory: Path, script: list[tuple[str, int, str]]) -> None:
             saved |= moved
             unsaved, moved = [], {}
         else:
-            tail, unsaved, moved = Tail(directory, dict(saved)), [], {}
+            tail, unsaved, moved = Tail(RequestFiles(directory), dict(saved)), [], {}
     for name, log in whole.items():
         done = log[: written[name]].rpartition(b"\n")[0]
         wanted = done.decode().split("\n") if done else []
@@ -164,10 +168,10 @@ async def test_lines_and_offsets_are_in_the_database_together_once(tmp_path: Pat
     requests, database = tmp_path / "requests", tmp_path / "db.sqlite"
     requests.mkdir()
     write(requests, MAY, b'{"service":"chat"}\n{"service":"chat"}\n{"serv')
-    Tail(requests, {}).read()  # and the daemon is killed
+    Tail(RequestFiles(requests), {}).read()  # and the daemon is killed
     for _ in range(2):
         store = SqliteStore(database)
-        tail = Tail(requests, dict(store.load().offsets))
+        tail = Tail(RequestFiles(requests), dict(store.load().offsets))
         recorder = Recorder(store, FakeJournal(), FakeClock(), lambda event: None)
         lines, offsets = tail.read()
         recorder.tailed(lines, offsets)

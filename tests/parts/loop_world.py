@@ -185,7 +185,7 @@ class LoopWorld:
             for run_id, state in list(self.runs.states.items()):
                 self.watcher.watch(state.holder, run_id)
         self.spawn("loop", self.loop.run())
-        self.spawn("observe", self._observe())
+        self.spawn("observe", self.watcher.run())
         self.spawn("meter", self._measure())
         return self
 
@@ -204,10 +204,6 @@ class LoopWorld:
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.failed.append(error)
-
-    async def _observe(self) -> None:
-        while True:
-            await asyncio.sleep(self.watcher.tick())
 
     async def _measure(self) -> None:
         while True:
@@ -237,6 +233,7 @@ class LoopWorld:
             assert service is not None
             if self.told_rev.get(sid) != service.gate.rev:
                 self.told_rev[sid] = service.gate.rev
+                self.watcher.stir()
                 if service.gate.wish == "open":
                     assert self.forms[sid] == service.top, f"{sid} opened while {self.forms[sid]}"
                     self.waiting[sid] = 0

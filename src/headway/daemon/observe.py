@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from headway.core.facts import DeviceRead, Fact, JobTold, MeterSilent, Observed, RunSeen
@@ -12,7 +13,7 @@ from headway.errors import HeadwayError
 from headway.ports import Clock, Driver, Reading, Runs, RunState
 
 POLL_S = 1.0
-SOON_S = 0.05  # while a close waits for the engine to read idle
+SOON_S = 0.05  # while a close waits for the engine to read idle, or nothing is known of a service
 TOLD_EVERY_S = 5.0
 PROBE_LIMIT_S = 3.0
 STRANGERS_MAX = 8  # processes of others that are named
@@ -54,6 +55,7 @@ class Watcher:
         self._probing: set[str] = set()
         self._probed_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
+        self._stirred = asyncio.Event()
 
     # ---------------------------------------------------------------- runs
 
@@ -88,6 +90,19 @@ class Watcher:
 
     # ---------------------------------------------------------------- services and jobs
 
+    async def run(self) -> None:
+        """Look at everybody when it is time to, until cancelled."""
+        while True:
+            wait_s = self.tick()
+            self._stirred.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._stirred.wait()
+
+    def stir(self) -> None:
+        """Something began that may need a look sooner than was planned."""
+        self._stirred.set()
+
     def tick(self) -> float:
         """Probe whom it is time to probe. Returns seconds until the next call makes sense."""
         s, now_s = self._snapshot(), self._clock.now_s()
@@ -109,7 +124,7 @@ class Watcher:
             if now_s - self._asked_s.get(hid, float("-inf")) >= TOLD_EVERY_S:
                 self._asked_s[hid] = now_s
                 self._spawn(f"ask {hid}", self._ask(job))
-        return max(0.005, min(wait_s, SOON_S))  # a close may begin at any moment
+        return max(0.005, wait_s)
 
     def probe(self, sid: str) -> None:
         """Look at a service now, unless a look is under way."""

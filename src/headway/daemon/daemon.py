@@ -1,0 +1,211 @@
+"""One daemon without its sockets: adopts what is there, then observes, turns and acts until it is stopped.
+
+The composition root gives it the real world, the simulation a false one. Nothing here knows which.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from headway.core import wire
+from headway.core.commands import Configure
+from headway.core.facts import Fact, GateState, GateStuck
+from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
+from headway.daemon.act import Act
+from headway.daemon.adopt import Adopted, adopt, outdated
+from headway.daemon.hub import StateHub
+from headway.daemon.links import Links, Troubled
+from headway.daemon.loop import Loop
+from headway.daemon.observe import Watcher
+from headway.daemon.record import Recorder
+from headway.daemon.table import rows
+from headway.daemon.tail import Tail
+from headway.daemon.tasks import Tasks
+from headway.ports import Clock, Driver, Journal, Meter, Reading, RequestLog, Roster, Routes, Runs, Store
+
+PING_TURNS = 2  # a ping every second tick of a second
+TIDY_TURNS = 3600  # of a second: how often ended runs are looked through
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """Everything a daemon touches.
+
+    Attributes:
+        ask: what a running job says of itself: a JobTold, or a coroutine of one.
+        told: called with each event, as it is noted.
+        log: words and facts for the daemon's own log.
+        trouble: an exception nobody expected, and where.
+        lost: called when a part failed without which the daemon is worse than none.
+    """
+
+    clock: Clock
+    store: Store
+    journal: Journal
+    runs: Runs
+    drivers: Mapping[str, Driver]
+    meter: Meter
+    roster: Roster
+    routes: Routes
+    requests: RequestLog
+    ask: Callable[[Job], object]
+    told: Callable[[Event], None]
+    log: Callable[[str, Mapping[str, object]], None]
+    trouble: Callable[[str, BaseException], None]
+    lost: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What the config says. `name` and `salt` are random words; the salt of the first start of all is kept."""
+
+    configure: Configure
+    policy: Policy
+    mode: Mode
+    name: str
+    salt: str
+
+
+class Daemon:
+    """All parts of one daemon, wired. Raises StoreFailed when the database cannot be read."""
+
+    def __init__(self, out: Outside, settings: Settings) -> None:
+        self.out, self.settings = out, settings
+        self.tasks = Tasks(out.trouble, vital=("loop", "observe", "tick"), lost=out.lost)
+        saved = out.store.load()
+        self._salt = saved.meta.get("salt") or settings.salt
+        self.adopted: Adopted = adopt(
+            saved,
+            out.journal.read(),
+            out.runs,
+            settings.configure,
+            settings.policy,
+            settings.mode,
+            _open_services(out.routes),
+            out.clock.now_s(),
+            out.clock.wall_s(),
+        )
+        self._wire(self.adopted)
+        meta = {"salt": self._salt, "config_mode": settings.mode, "mode": self.adopted.snapshot.mode}
+        self.recorder.meta(**meta)
+        self.tail = Tail(out.requests, saved.offsets)
+
+    def _wire(self, adopted: Adopted) -> None:
+        out = self.out
+        self.hub = StateHub(adopted.snapshot)
+        self.recorder = Recorder(out.store, out.journal, out.clock, out.told)
+        self.recorder.collect(adopted.draft, adopted.snapshot)
+        self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
+        self.watcher = Watcher(
+            runs=out.runs,
+            drivers=out.drivers,
+            clock=out.clock,
+            tell=self._tell,
+            snapshot=lambda: self.hub.snapshot,
+            spawn=self.tasks.spawn,
+            read_now=out.meter.read_now,
+            told=out.ask,
+        )
+        self.act = Act(
+            drivers=out.drivers,
+            runs=out.runs,
+            meter=out.meter,
+            clock=out.clock,
+            tell=self._tell,
+            snapshot=lambda: self.hub.snapshot,
+            watch=self.watcher.watch,
+            trouble=out.trouble,
+        )
+        self.loop = Loop(adopted.snapshot, out.clock, self.hub, self.act, self.recorder, self._gates)
+
+    async def start(self) -> None:
+        """Write the table, go on with what was under way, and turn. Gates may connect from now on."""
+        adopted, out = self.adopted, self.out
+        self._publish(adopted.snapshot)
+        await out.meter.start(self._reading)
+        for run_id in adopted.orphans:
+            self.tasks.spawn(f"orphan {run_id}", out.runs.stop(run_id, 0.0))
+        for holder, run_id in adopted.watch:
+            self.watcher.watch(holder, run_id)
+        for move, pending in adopted.redo:
+            self.act.move(move, pending, again=True)
+        self.tasks.spawn("loop", self.loop.run())
+        self.tasks.spawn("observe", self.watcher.run())
+        self.tasks.spawn("tick", self._tick())
+        self.tasks.spawn("tidy", self._tidy())
+
+    async def stop(self) -> None:
+        """Leave: what runs goes on, and the next daemon finds it."""
+        await self.tasks.stop()
+        await self.act.stop()
+        await self.out.meter.stop()
+        await self.recorder.flush(self.hub.snapshot)
+        await self.out.store.close()
+
+    # ---------------------------------------------------------------- small wires
+
+    def _tell(self, fact: Fact) -> None:
+        self.loop.tell(fact)
+
+    def _reading(self, reading: Reading) -> None:
+        self.loop.tell(*self.watcher.reading(reading))
+
+    def _from_gate(self, told: GateState | Troubled) -> None:
+        if isinstance(told, Troubled):
+            self.watcher.probe(told.service)
+        else:
+            self.loop.tell(told)
+
+    def _gates(self, s: Snapshot, decision: Decision) -> None:
+        self._publish(s)
+        if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):
+            self.links.merge_all(self.out.clock.now_s())
+            self.watcher.stir()  # a close waits for the engine to read idle
+
+    def _publish(self, s: Snapshot) -> None:
+        self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, self.out.clock.now_s())
+
+    async def _tick(self) -> None:
+        """Once a second: pings, the fence, and the request log."""
+        turn = 0
+        while True:
+            turn += 1
+            s = self.hub.snapshot
+            self._fence({sid for sid in s.services if (x := s.service(sid)) and _closing(x)}, turn)
+            if self.recorder.ok:  # else what was read would only pile up
+                self.recorder.tailed(*self.tail.read())
+            if turn % TIDY_TURNS == 0:
+                self.tasks.spawn("tidy", self._tidy())
+            await asyncio.sleep(1.0)
+
+    def _fence(self, awaited: Collection[str], turn: int) -> None:
+        """End gates that a close waited for in vain; say so of one that cannot be ended."""
+        for gate in self.links.tick(self.out.clock.now_s(), turn % PING_TURNS == 0, awaited):
+            peer = self.links.peers.get(gate)
+            done = self.out.roster.kill(gate, peer.pid if peer else None)
+            self.out.log("gate fenced" if done else "gate cannot be fenced", {"gate": gate})
+            self.loop.tell(*(GateStuck(service=sid, gate=gate) for sid in sorted(awaited) if not done))
+
+    async def _tidy(self) -> None:
+        """Forget ended runs that are old, one by one: each looks through all processes."""
+        for run_id in outdated(self.out.runs, self.hub.snapshot):
+            await asyncio.sleep(0.01)
+            with suppress(ValueError, OSError):  # it lives after all, or somebody else removed it
+                self.out.runs.forget(run_id)
+
+
+def _closing(service: Service) -> bool:
+    """Is it awake behind a closed gate, so that a move of it may wait for a gate's answer?"""
+    return service.form == service.top and service.gate.wish == "closed"
+
+
+def _open_services(routes: Routes) -> dict[str, str | None]:
+    """Services that the last table says are open, with their upstreams."""
+    try:
+        table = wire.read_table(routes.read())
+    except (OSError, wire.WireError):
+        return {}
+    return {name: row.upstream for name, row in table.services.items() if row.gate == "open"}
