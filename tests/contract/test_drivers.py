@@ -20,7 +20,7 @@ from headway.errors import (
 )
 from headway.host.run_files import RunFiles
 from headway.ports import RunSpec
-from tests.parts.driven import Driven, command, listen_on, only, shell, without_run
+from tests.parts.driven import SERVERS, Driven, command, listen_on, only, shell, without_run
 from tests.parts.programs import program
 from tests.parts.running import LIMIT_S, kill_shim, living, until_so
 from tests.processes import free_port
@@ -154,12 +154,12 @@ async def test_a_stop_that_takes_longer_than_its_limit_says_so_and_kill_needs_no
 
 async def test_a_form_outside_the_table_is_refused(driven: Driven) -> None:
     with pytest.raises(DriverFailed):
-        await driven.driver.move(driven.task("asleep" if driven.kind == "service" else "frozen"))
+        await driven.driver.move(driven.task("parked" if driven.kind == "service" else "asleep"))
 
 
 # ------------------------------------------------------------ servers
 
-servers = only("process", "llamacpp")
+servers = only(*SERVERS)
 
 
 @servers
@@ -223,7 +223,7 @@ async def test_a_server_below_a_wrapper_is_ours(driven: Driven) -> None:
 
 @servers
 async def test_a_server_that_loads_longer_than_its_limit_goes_on_loading(driven: Driven) -> None:
-    late = "--start-delay" if driven.name == "process" else "--load-delay"
+    late = "--load-delay" if driven.name == "llamacpp" else "--start-delay"
     driven.changed(argv=(*driven.argv, late, "1.5"))
     with pytest.raises(LimitPassed):
         await driven.driver.move(without_run(driven.task("awake", limit_s=0.5)))

@@ -176,6 +176,14 @@ SMUGGLED = {
     "a bare line feed": b"GET /x HTTP/1.1\r\nHost: localhost\nX-A: 1\r\n\r\n",
     "a zero byte": b"GET /x HTTP/1.1\r\nHost: localhost\r\nX-A: \0\r\n\r\n",
     "two hosts": b"GET /x HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n",
+    "an empty host": b"GET /x HTTP/1.1\r\nHost: \r\n\r\n",
+    "a host that is none": b"GET /x HTTP/1.1\r\nHost: localhost:1x\r\n\r\n",
+    "a carriage return before the method": b"\rGET /x HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "a path above the root": get("/a/%2e%2e/../x"),
+    "half an escape": get("/%4"),
+    "an escaped zero": get("/x%00"),
+    "another scheme": get("ftp://localhost/x"),
+    "a target that is no path": get("x"),
     "no HTTP": b"hello\r\n\r\n",
     "HTTP/2 preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     "a bad chunk size": post(
@@ -186,6 +194,12 @@ SMUGGLED = {
     ),
     "a signed chunk size": post(
         b"+1\r\na\r\n", "/x", "Transfer-Encoding: chunked", "Content-Type: a/b", length=False
+    ),
+    "a space behind a chunk size": post(
+        b"1 ;a\r\na\r\n0\r\n\r\n", "/x", "Transfer-Encoding: chunked", "Content-Type: a/b", length=False
+    ),
+    "a trailer that is no field": post(
+        b"0\r\nX y: 1\r\n\r\n", "/x", "Transfer-Encoding: chunked", "Content-Type: a/b", length=False
     ),
     "a bare line feed in a chunk": post(
         b"1\na\r\n0\r\n\r\n", "/x", "Transfer-Encoding: chunked", "Content-Type: a/b", length=False

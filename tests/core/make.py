@@ -42,7 +42,7 @@ RUN = MoveRule(source="stopped", to="running", limit_s=30.0, frees=False, create
 END = MoveRule(source="running", to="stopped", limit_s=30.0, frees=True, overlaps_start=True, loses_work=True)
 PARK = MoveRule(source="running", to="parked", limit_s=30.0, frees=True, overlaps_start=True)
 RESUME = MoveRule(source="parked", to="running", limit_s=30.0, frees=False)
-END_PARKED = replace(END, source="parked", loses_work=False)
+END_PARKED = replace(END, source="parked")
 RESTART = (RUN, END)
 COMMAND = (RUN, PARK, END, RESUME, END_PARKED)
 

@@ -60,6 +60,10 @@ ERRORS = {
     "pinned with idle_ttl": (CHAT + 'pinned = true\nidle_ttl = "1h"\n', "config.toml:5 [service.chat] idle_ttl: contradicts", ""),
     "asleep of a process": (CHAT + "memory = {asleep = 1}\n", "config.toml:4 [service.chat] memory.asleep: driver process", ""),
     "asleep is more than awake": (CHAT.replace("process", "llamacpp") + "memory = {awake = 1, asleep = 2}\n", "config.toml:4 [service.chat] memory.asleep: is more", ""),
+    "vllm that says not what it keeps": (CHAT.replace("process", "vllm"), "config.toml:1 [service.chat] memory.asleep: is missing", "keeps"),
+    "vllm that sleeps too deep": (CHAT.replace("process", "vllm") + "memory = {asleep = 1}\nsleep_level = 3\n", "config.toml:5 [service.chat] sleep_level: must be at most 2", ""),
+    "sleep level of a process": (CHAT + "sleep_level = 1\n", "config.toml:4 [service.chat] sleep_level: has no meaning", "process"),
+    "sleep limit of llamacpp": (CHAT.replace("process", "llamacpp") + "sleep_limit = 1\n", "config.toml:4 [service.chat] sleep_limit: has no meaning", ""),
     "command without park": (RENDER.replace('park = ["park"]\n', ""), "config.toml:1 [job.render] park: is missing", ""),
     "command without resume": (RENDER.replace('resume = ["resume"]\n', ""), "config.toml:1 [job.render] resume: is missing", ""),
     "restart with park": (TRAIN + 'park = ["park"]\n', "config.toml:4 [job.train] park: driver restart", "driver command"),
@@ -115,6 +119,7 @@ FINE = {
     + SIM.replace("sim0", "b").replace("24", "2")
     + CHAT
     + 'devices = ["sim0", "b"]\ngpus = 1\nmemory.awake = "20GiB"\n',
+    "a vllm without a device says nothing of its memory": CHAT.replace("process", "vllm") + "gpus = 0\n",
     "jobs that wait without a ring": TRAIN + RENDER + 'after = ["train"]\nafter_ok = ["train"]\n',
 }
 

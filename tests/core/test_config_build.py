@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from headway.config.build import Built, build
-from headway.config.load import load
+from headway.config.load import doubts, load
 from headway.config.reference import reference
 from headway.config.schema import Config
 from headway.core.model import GIB, JobSpec, MoveRule, Policy, ServiceSpec
 from headway.drivers.registry import DRIVERS
-from tests.configs import CHAT, RENDER, TRAIN, loaded
+from tests.configs import CHAT, RENDER, SIM, TRAIN, loaded, written
 
 pytestmark = pytest.mark.core
 
@@ -25,6 +25,7 @@ def rule(source: str, to: str) -> MoveRule:
 MOVES = {
     "process": (rule("awake", "stopped"), rule("stopped", "awake")),
     "llamacpp": (rule("awake", "stopped"), rule("asleep", "stopped"), rule("asleep", "awake"), rule("stopped", "awake")),
+    "vllm": (rule("awake", "asleep"), rule("asleep", "stopped"), rule("asleep", "awake"), rule("stopped", "awake")),
     "restart": (rule("running", "stopped"), rule("stopped", "running")),
     "command": (
         rule("running", "parked"),
@@ -43,7 +44,7 @@ def built(directory: Path, text: str) -> Built:
 def test_the_example_loads_and_builds() -> None:
     made = build(load(DOCS / "example.toml", {}), MOVES)
     assert made.mode == "live"
-    assert [spec.name for spec in made.services] == ["chat", "vision"]
+    assert [spec.name for spec in made.services] == ["chat", "vision", "writer"]
     assert [(spec.name, hold) for spec, hold in made.recipes] == [
         ("train", False),
         ("render", False),
@@ -55,12 +56,23 @@ def test_the_example_loads_and_builds() -> None:
     assert made.devices[2].reports == str(DOCS / "reports")
 
 
+def test_the_config_of_the_howto_for_vllm_loads_and_leaves_no_doubt(tmp_path: Path) -> None:
+    text = (DOCS / "howto" / "vllm.md").read_text().split("```toml\n")[1].split("```")[0]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "vllm").touch(0o755)
+    file = written(tmp_path, text + SIM.replace('"reports"\n', '"."\n'))
+    (writer,) = build(load(file, {}), {"vllm": DRIVERS["vllm"].moves}).services
+    assert (writer.name, writer.driver, writer.wake_limit_s) == ("writer", "vllm", 900.0)
+    assert doubts(file, pytest.fail, {"PATH": str(tmp_path / "bin")}) == []
+
+
 def test_the_example_uses_every_driver_and_each_has_its_forms() -> None:
     made = build(load(DOCS / "example.toml", {}), {name: driver.moves for name, driver in DRIVERS.items()})
     specs = [*made.services, *(spec for spec, _ in made.recipes)]
     assert {spec.driver: tuple(form.name for form in spec.forms) for spec in specs} == {
         "llamacpp": ("awake", "asleep", "stopped"),
         "process": ("awake", "stopped"),
+        "vllm": ("awake", "asleep", "stopped"),
         "restart": ("running", "stopped"),
         "command": ("running", "parked", "stopped"),
     }
@@ -150,6 +162,19 @@ def test_the_reference_is_up_to_date() -> None:
     assert (DOCS / "reference" / "config.md").read_text() == reference(), (
         "run: python -m headway.config.reference > docs/reference/config.md"
     )
+
+
+def test_a_vllm_is_built_with_its_sleep(tmp_path: Path) -> None:
+    text = CHAT.replace("process", "vllm") + "memory = {awake = 9, asleep = 2}\n"
+    moves = {"vllm": DRIVERS["vllm"].moves}
+    plain = build(loaded(tmp_path, text), moves).services[0]
+    assert (plain.options, plain.moves) == ({"sleep_level": 1}, moves["vllm"])
+    (tmp_path / "deep").mkdir()
+    deep = build(loaded(tmp_path / "deep", text + "sleep_level = 2\nsleep_limit = 7\n"), moves).services[0]
+    assert deep.options == {"sleep_level": 2}
+    assert [m for m in deep.moves if m not in moves["vllm"]] == [
+        dataclasses.replace(m, limit_s=7.0) for m in moves["vllm"] if m.to == "asleep"
+    ]
 
 
 def test_a_service_that_somebody_else_starts_has_no_command(tmp_path: Path) -> None:

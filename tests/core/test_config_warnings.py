@@ -27,7 +27,7 @@ def card(uuid: str = "GPU-a", index: int = 0, trouble: str | None = None) -> Dev
 def said(directory: Path, text: str, cards: Reading | None = None) -> list[str]:
     """The warnings, with the directory's own path taken out. `cards` None: NVML must not be asked."""
     directory.joinpath("bin").mkdir()
-    for name in ("serve", "train", "render", "park", "resume"):
+    for name in ("serve", "train", "render", "park", "resume", "vllm"):
         program = directory / "bin" / name
         program.write_text("")
         program.chmod(0o755)
@@ -41,6 +41,10 @@ def said(directory: Path, text: str, cards: Reading | None = None) -> list[str]:
     return [line.replace(f"{directory}/", "") for line in found]
 
 
+VLLM = (
+    '[service.chat]\ndriver = "vllm"\nstart = ["vllm", "--port", "{port}", "--enable-sleep-mode"]\n'
+    'env = {VLLM_SERVER_DEV_MODE = "1"}\nmemory = {asleep = 1}\n'
+)
 REPORTS = SIM.replace('"reports"\n', '"."\n')
 CASES = {
     # name: (text, what NVML shows, how its one warning begins, what else it says)
@@ -58,6 +62,8 @@ CASES = {
     "no park program": (LIVE + REPORTS + RENDER.replace('["park"]', '["prak"]'), None, "config.toml:9 [job.render] park: no program", ""),
     "no working directory": (LIVE + REPORTS + TRAIN + 'cwd = "gone"\nsaved = ["nobody"]\n', None, "config.toml:9 [job.train] cwd: there is no directory gone", ""),
     "no key": (LIVE + REPORTS + CHAT + 'key_file = "key"\n', None, "config.toml:9 [service.chat] key_file: key cannot be read", ""),
+    "vllm without its flag": (LIVE + REPORTS + VLLM.replace(', "--enable-sleep-mode"', ""), None, "config.toml:8 [service.chat] start: has no --enable-sleep-mode", ""),
+    "vllm without its routes": (LIVE + REPORTS + VLLM.replace("DEV_MODE", "DEV"), None, "config.toml:9 [service.chat] env: has no VLLM_SERVER_DEV_MODE", ""),
     "nobody to alert": (LIVE + REPORTS + TRAIN + '[alerts]\ncommand = ["shout"]\n', None, "config.toml:10 [alerts] command: no program", ""),
 }  # fmt: skip
 
@@ -75,6 +81,8 @@ FINE = {
     "a card by UUID": (LIVE + '[device.big]\nmeter = "nvml"\nuuid = "GPU-b"\n' + TRAIN, Reading(at_s=0.0, devices=(card(), card("GPU-b", 1)))),
     "every card that there is": (LIVE + TRAIN, Reading(at_s=0.0, devices=(card(),))),
     "a program in its own PATH": (LIVE + REPORTS + TRAIN.replace('"train"]', '"sh"]') + f'env = {{PATH = "{os.defpath}"}}\n', None),
+    "a vllm that can sleep": (LIVE + REPORTS + VLLM, None),
+    "a script that starts a vllm": (LIVE + REPORTS + CHAT.replace("process", "vllm") + "memory = {asleep = 1}\n", None),
     "a program beside it": (LIVE + REPORTS + TRAIN.replace('"train"]', '"./bin/train"]'), None),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 
 from headway.core import fit
 from headway.core.decide import target
-from headway.core.model import Device, Holder, Pending, Rank, Snapshot, Verdict, Want
+from headway.core.model import Device, Holder, Pending, Rank, Snapshot, Verdict, Waiting, Want
 from tests.core.make import Scene, dev, gib, job_spec, service_spec
 
 pytestmark = pytest.mark.core
@@ -202,6 +202,14 @@ PLACES = {
         Scene(20).job(job_spec(running=20 + 1 / (1 << 30)), "stopped"),
         None,
     ),
+    "two words for one device are one device": (
+        Scene(24, 24).job(job_spec(pinned_devices=("0", "gpu0"), count=2), "stopped"),
+        None,
+    ),
+    "the first that fits of those it names, when it needs fewer": (
+        Scene(24, 24, 24).job(job_spec(pinned_devices=("2", "1"), count=1), "stopped"),
+        ("gpu2",),
+    ),
     "a CPU job needs no device": (Scene(24).job(job_spec(running=0, count=0), "stopped"), ()),
     "several services on one device": (
         Scene(48)
@@ -225,6 +233,45 @@ def test_never_fits_is_told_apart_from_strangers_in_the_way() -> None:
     assert verdicts["train"].code == "never_fits"
     _, verdicts = target(Scene(24).job(job_spec(running=20), "stopped").read(foreign=gib(10)).s)
     assert verdicts["train"].code == "memory"
+
+
+def sleeper_on_the_smaller(need: float, foreign: int = 0, waited_s: float = 60.0) -> Scene:
+    """A model that sleeps on 24 GiB, asked for, beside an empty device of 48."""
+    spec = service_spec(awake=need, asleep=1)
+    demand = {"attended": Waiting(n=1, since_s=1000.0 - waited_s)}
+    scene = Scene(24, 48).service(spec, "asleep", demand=demand).job(job_spec(placement="share"), "stopped")
+    return changed(scene.read(), foreign_bytes=foreign)
+
+
+BOUND = {
+    # name: (scene, code of its verdict)
+    "it fits where it sleeps": (sleeper_on_the_smaller(24), "goes"),
+    "it became too large for where it sleeps": (sleeper_on_the_smaller(24 + 1 / (1 << 30)), "never_fits"),
+    "strangers hold where it sleeps": (sleeper_on_the_smaller(20, gib(9)), "crowded_out"),
+    "at first it waits for them to go": (sleeper_on_the_smaller(20, gib(9), waited_s=29.0), "memory"),
+    "they leave enough of it": (sleeper_on_the_smaller(20, gib(4)), "goes"),
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_a_sleeper_is_judged_by_the_devices_it_sleeps_on(name: str) -> None:
+    scene, expected = BOUND[name]
+    plan, verdicts = target(scene.s)
+    assert verdicts["chat"].code == expected
+    assert plan.reserved == {} and verdicts["train"].code == "goes"
+
+
+def test_one_that_waits_beside_no_device_of_its_own_is_judged_by_all_of_them() -> None:
+    scene = Scene(24, 48).service(service_spec(awake=40), "stopped").read()
+    want = Want(holder=scene.s.holders["chat"], form="awake", rank=(Rank.REQUEST, 0.0, "chat"))
+    assert fit.possible(want, scene.s)
+    assert not fit.possible(want, replace(scene.s, devices={GPU[0]: scene.s.devices[GPU[0]]}))
+
+
+def test_where_it_stands_was_never_seen_so_nobody_says_that_it_can_never_fit() -> None:
+    scene = Scene(24).service(service_spec(awake=40, asleep=1), "asleep", on=("gpu7",)).read()
+    want = Want(holder=scene.s.holders["chat"], form="awake", rank=(Rank.REQUEST, 0.0, "chat"))
+    assert fit.possible(want, scene.s)
 
 
 # ---------------------------------------------------------------- released

@@ -10,24 +10,34 @@ from hypothesis import strategies as st
 
 from headway.core import fold, wishes
 from headway.core.codec import from_doc, to_doc
-from headway.core.commands import AddJob, Configure, MoveJob, SetWish
+from headway.core.commands import AddJob, AskLease, Claim, Configure, EndLease, MoveJob, RenewLease, SetWish
 from headway.core.decide import decide
 from headway.core.draft import Draft, is_present, lane_of
-from headway.core.facts import GateState, JobTold, MeterSilent, MoveAnswered, Observed, RunSeen, StoreState
-from headway.core.model import Exit, Job, Service, Snapshot, Waiting
+from headway.core.facts import (
+    GateState,
+    JobTold,
+    LeaseGone,
+    MeterSilent,
+    MoveAnswered,
+    Observed,
+    RunSeen,
+    StoreState,
+)
+from headway.core.model import Exit, Job, Lease, Service, Snapshot, Waiting
+from tests.core.lease_scene import made
 from tests.core.make import Scene, dev, gib, job_spec, reading, service_spec
 
 pytestmark = pytest.mark.core
 
-HOLDERS = ("chat", "code", "j1", "j2", "j3", "ghost")
-FORMS = ("awake", "asleep", "running", "parked", "stopped")
+HOLDERS = ("chat", "code", "j1", "j2", "j3", "L1", "L2", "C3", "ghost")
+FORMS = ("awake", "asleep", "running", "parked", "stopped", "granted", "revoked")
 
 
 def indexes(s: Snapshot) -> tuple[Any, ...]:
     """Present, services and lanes, made from nothing but the holders and the moves."""
     lanes: dict[str, list[tuple[float, str]]] = {}
     for holder in s.holders.values():
-        if (lane := lane_of(holder, holder.id in s.pending)) and isinstance(holder, Job):
+        if (lane := lane_of(holder, holder.id in s.pending)) and isinstance(holder, Job | Lease):
             lanes.setdefault(lane, []).append((holder.key, holder.id))
     present = sorted(h.id for h in s.holders.values() if is_present(h, h.id in s.pending))
     services = sorted(h.id for h in s.holders.values() if isinstance(h, Service))
@@ -41,6 +51,8 @@ def check(s: Snapshot) -> None:
         if isinstance(holder, Job) and holder.ended:
             assert holder.form == holder.bottom and holder.id not in s.pending
             assert holder.wish != "cancel" or holder.ended == "cancelled"
+        if isinstance(holder, Lease) and holder.ended is None and holder.form == holder.bottom:
+            assert holder.id in s.pending or holder.granted_s is None  # nobody is let in a second time
         if holder.wish == "cancel" and holder.form == holder.bottom and holder.id not in s.pending:
             assert isinstance(holder, Job) and holder.ended == "cancelled"
 
@@ -106,6 +118,7 @@ facts = st.one_of(
     st.builds(MeterSilent, trouble=st.sampled_from([None, "hangs"])),
     st.builds(StoreState, ok=st.booleans()),
     st.builds(JobTold, job=ids, saved_age_s=st.sampled_from([None, 0.0])),
+    st.builds(LeaseGone, lease=ids),
 )
 commands = st.one_of(
     st.builds(
@@ -127,7 +140,14 @@ commands = st.one_of(
         other=st.one_of(st.none(), ids),
     ),
     st.just(Configure(services=(service_spec(),), recipes=())),
+    st.sampled_from(
+        [made(12), made(None, preemptible=True), made(1, pid=None, ttl_s=30.0, wait_limit_s=5.0)]
+    ),
+    st.builds(EndLease, target=ids, how=st.sampled_from(["released", "cancelled"])),
+    st.builds(RenewLease, target=ids),
+    st.builds(Claim, name=st.just("shell"), pid=st.sampled_from([1, 2]), block=st.booleans()),
 )
+COMMANDS = SetWish | AddJob | MoveJob | Configure | AskLease | EndLease | RenewLease | Claim
 turns = st.lists(
     st.tuples(st.lists(st.one_of(facts, commands), max_size=4), st.booleans(), st.sampled_from([0.1, 20.0])),
     max_size=14,
@@ -140,6 +160,9 @@ def test_any_sequence_of_facts_and_commands(sequence: list[tuple[list[Any], bool
     scene = Scene(24).configure(service_spec(asleep=1), service_spec("code"))
     scene.queue(job_spec(parked=1))
     scene.queue(job_spec(retries=1))
+    for lease in (made(12, preemptible=True), made(12, pid=None, ttl_s=60.0)):
+        wishes.apply(draft := scene.draft(), lease)
+        scene.s = draft.done()
     for entries, decides, after_s in sequence:
         draft = Draft(scene.s, scene.s.now_s + after_s)
         for entry in entries:
@@ -153,7 +176,7 @@ def test_any_sequence_of_facts_and_commands(sequence: list[tuple[list[Any], bool
 
 
 def _put_in(draft: Draft, entry: Any) -> None:
-    if isinstance(entry, SetWish | AddJob | MoveJob | Configure):
+    if isinstance(entry, COMMANDS):
         wishes.apply(draft, entry)
     elif hasattr(entry, "device"):
         fold.fold(draft, reading("gpu0", 24, draft.now_s, dict(entry.seen), trouble=entry.trouble))

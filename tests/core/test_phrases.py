@@ -75,6 +75,11 @@ def test_every_verdict_has_its_sentence() -> None:
         "start_failed",
         "unseen",
         "granted",
+        "counted",
+        "overdue",
+        "released",
+        "gone",
+        "revoked",
         "behind",
         *words.ENDED,
     }
@@ -84,7 +89,7 @@ def test_every_verdict_has_its_sentence() -> None:
 def test_every_event_has_its_sentence() -> None:
     said = said_by(
         "event", "code", 0, ("core", "daemon"),
-        how=words.ENDED, holder__kind=("job", "service"), wish=("open", "closed"),
+        how=words.ENDED, holder__kind=("job", "service"), lease__kind=("lease", "claim"), wish=("open", "closed"),
     )  # fmt: skip
     said |= said_by("Event", "code", None, ("core", "daemon"))
     assert {"job.added", "job.done", "service.asked", "gate.closed", "meter.silent"} <= said
@@ -92,7 +97,7 @@ def test_every_event_has_its_sentence() -> None:
 
 
 def test_every_refusal_has_its_sentence() -> None:
-    said = said_by("_refused", "code", 1, ("core",)) | {
+    said = said_by("refused", "code", 1, ("core",)) | {
         "ambiguous",
         "not_found",
         "cannot_pause",

@@ -18,6 +18,7 @@ from tests.parts.programs import ROOT
 
 FORMS = {"service": ("awake", "asleep", "stopped"), "job": ("running", "parked", "stopped")}
 UPSTREAM = "http://127.0.0.1:{port}"
+SERVERS = ("process", "llamacpp", "vllm")
 
 
 def command(*words: object) -> tuple[str, ...]:
@@ -38,9 +39,10 @@ class Driven:
     grace_s: float = 5.0
     upstream: str = UPSTREAM
     env: dict[str, str] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.kind = "service" if self.name in ("process", "llamacpp") else "job"
+        self.kind = "service" if self.name in SERVERS else "job"
         self.top = FORMS[self.kind][0]
         self.restart()
 
@@ -65,6 +67,7 @@ class Driven:
                 cwd=str(ROOT),
                 stop_grace_s=self.grace_s,
                 upstream=self.upstream,
+                options=self.options,
             )
             return Service(id="h", spec=service, forms=forms, run=run, form=form)
         job = JobSpec(
@@ -167,8 +170,11 @@ def made(name: str, directory: Path, http: aiohttp.ClientSession, model: Path) -
     programs = {
         "process": command("demo.tiny_server", "--port", "{port}"),
         "llamacpp": command("demo.llama_server", "--model", model, "--port", "{port}"),
+        "vllm": command("tests.parts.fake_vllm", "--port", "{port}", "--enable-sleep-mode"),
         "restart": command("demo.jobs.train", *job, "--steps", 10**6),
         "command": command("demo.jobs.render", *job, "--frames", 10**6),
     }
-    assert programs.keys() == DRIVERS.keys(), "each driver has a row here"
-    return Driven(name, directory, http, programs[name], park=(*tell, "park"), resume=(*tell, "resume"))
+    assert programs.keys() == DRIVERS.keys() - {"lease"}, "each driver that runs something has a row here"
+    env = {"VLLM_SERVER_DEV_MODE": "1"} if name == "vllm" else {}
+    park, resume = (*tell, "park"), (*tell, "resume")
+    return Driven(name, directory, http, programs[name], park=park, resume=resume, env=env)

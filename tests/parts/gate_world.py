@@ -154,11 +154,12 @@ class World:
         self.table = wire.Table(wire.PROTO, "test", {"chat": row})
         self.spec.routes.write_bytes(wire.encode(self.table))
 
-    def start(self) -> subprocess.Popen[bytes]:
+    def start(self, *before: str, **more: Any) -> subprocess.Popen[bytes]:
+        """Start a parent; `before` runs it (a shell, say), `more` is for Popen."""
         path = self.folder / "spec.json"
         write_spec(path, self.spec)
-        argv = [sys.executable, "-m", "headway.gate.main", "parent", "--spec", str(path)]
-        parent = subprocess.Popen(argv, start_new_session=True)
+        argv = [*before, sys.executable, "-m", "headway.gate.main", "parent", "--spec", str(path)]
+        parent = subprocess.Popen(argv, start_new_session=True, **more)
         self.parents.append(parent)
         return parent
 
@@ -220,13 +221,15 @@ def request(body: dict[str, Any], path: str = "/v1/chat/completions", extra: str
 
 
 @contextlib.asynccontextmanager
-async def running(gate: str = "open", state: str = "awake", **more: Any) -> AsyncIterator[World]:
+async def running(
+    gate: str = "open", state: str = "awake", env: dict[str, str] | None = None, **more: Any
+) -> AsyncIterator[World]:
     world = World()
     try:
         await world.upstream.start()
         world.set_table(gate, state, **more)
         await world.daemon.start()
-        world.start()
+        world.start(env=env)
         await until(lambda: world.ports and world.gates())
         await world.gate()
         yield world

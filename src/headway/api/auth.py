@@ -40,14 +40,14 @@ class Peer:
     name: str = "tcp"
 
 
-def peer_of(request: Request) -> Peer:
+async def peer_of(request: Request) -> Peer:
     found = request.scope.get(PEER)
     return found if isinstance(found, Peer) else Peer()
 
 
-def require_admin(request: Request) -> Peer:
+async def require_admin(request: Request) -> Peer:
     """Raises: Forbidden, for whoever did not come over the socket as the daemon's user or root."""
-    peer = peer_of(request)
+    peer = await peer_of(request)
     if not peer.admin:
         raise Forbidden("this is not shown over TCP, use the CLI or the socket.")
     return peer

@@ -56,7 +56,8 @@ class Parts:
         return replace(shown, gate=self.gate_url())
 
 
-def parts_of(request: Request) -> Parts:
+async def parts_of(request: Request) -> Parts:
+    """A coroutine, like every dependency here: FastAPI would call a plain function in a thread, each time."""
     return cast(Parts, request.app.state.parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from headway.config.checks import count_of, index_of, models_of
@@ -118,6 +118,9 @@ def _service(
 ) -> ServiceSpec:
     declared = {"awake": service.memory.awake, "asleep": service.memory.asleep}
     forms = _forms("service", moves, declared, service)
+    if service.sleep_limit is not None:
+        sleep_limit_s = service.sleep_limit
+        moves = tuple(replace(m, limit_s=sleep_limit_s) if m.to == "asleep" else m for m in moves)
     return ServiceSpec(
         name=name,
         driver=service.driver,
@@ -144,6 +147,7 @@ def _service(
         keep_awake=service.pinned,
         health_path=service.health,
         key_file=service.key_file,
+        options={"sleep_level": service.sleep_level or 1} if service.driver == "vllm" else {},
     )
 
 

@@ -214,6 +214,20 @@ def _service(name: str, service: ServiceConfig) -> Iterator[Problem]:
         yield Problem((*path, "memory", "asleep"), "driver process knows no sleep: it is awake or stopped")
     elif memory.asleep is not None and memory.awake is not None and memory.asleep > memory.awake:
         yield Problem((*path, "memory", "asleep"), "is more than awake")
+    yield from _vllm(path, service)
+
+
+def _vllm(path: tuple[str, str], service: ServiceConfig) -> Iterator[Problem]:
+    if service.driver != "vllm":
+        for key in ("sleep_level", "sleep_limit"):
+            if getattr(service, key) is not None:
+                yield Problem((*path, key), f"has no meaning when driver is {service.driver}: leave it out")
+    elif service.memory.asleep is None and count_of(service):
+        yield Problem(
+            (*path, "memory", "asleep"),
+            "is missing: a vLLM that sleeps keeps 1 to 3 GiB of each device (7 for a very large one), "
+            "and is stopped if it keeps more than is written here",
+        )
 
 
 def _models(config: Config) -> Iterator[Problem]:

@@ -56,7 +56,7 @@ class ServiceMemory(Table):
     awake: Bytes | None = None
     """While it answers requests. Unknown: it gets its devices alone."""
     asleep: Bytes | None = None
-    """What is left while it sleeps (llamacpp only)."""
+    """What is left while it sleeps (llamacpp and vllm). Needed for vllm: what it keeps beyond this was not freed."""
 
 
 class JobMemory(Table):
@@ -167,11 +167,12 @@ class Holder(Table):
 class ServiceConfig(Holder):
     """A model server behind the gate."""
 
-    driver: Literal["process", "llamacpp"]
-    """process starts and stops any server. llamacpp does the same and reads llama.cpp's own state too."""
+    driver: Literal["process", "llamacpp", "vllm"]
+    """process starts and stops any server. llamacpp does the same and reads llama.cpp's own state too. vllm puts
+    vLLM to sleep and wakes it (see docs/howto/vllm.md)."""
     start: Argv | None = None
     """Command that starts the server, in the foreground. `{port}` becomes a free port. Left out: somebody else
-    starts it; Headway then watches it, and cannot put it aside."""
+    starts it; Headway then watches it, and cannot put it aside, unless vllm lets it sleep."""
     upstream: Upstream | None = None
     """Where it then answers. Left out: `http://127.0.0.1:{port}`."""
     models: Words | None = None
@@ -200,6 +201,10 @@ class ServiceConfig(Holder):
     """Put aside after this long without requests, even if nobody needs the memory. Left out: never."""
     pinned: bool = False
     """Comes back whenever nobody who waits can use its memory."""
+    sleep_level: int | None = Field(default=None, ge=1, le=2)
+    """vllm: 1 keeps the weights in main memory. 2 drops them, and each wake reads them anew. Left out: 1."""
+    sleep_limit: Seconds | None = Field(default=None, gt=0)
+    """vllm: the longest that falling asleep may take before it is stopped instead. Left out: 1 min."""
     key_file: PathText | None = None
     """File with the key that the server expects; the gate adds it to what it passes on."""
 

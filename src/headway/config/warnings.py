@@ -36,10 +36,29 @@ def warnings(config: Config, environ: Mapping[str, str], cards: Reading | None =
         yield from _holder(("service", name), service, environ)
         if service.key_file is not None and not os.access(service.key_file, os.R_OK):
             yield Problem(("service", name, "key_file"), f"{service.key_file} cannot be read")
+        yield from _cannot_sleep(name, service, environ)
     for name, job in config.job.items():
         yield from _holder(("job", name), job, environ)
     if (command := config.alerts.command) and (no := missing(command[0], ".", environ)):
         yield Problem(("alerts", "command"), no)
+
+
+def _cannot_sleep(name: str, service: ServiceConfig, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """A vLLM whose command is written out and lacks what its sleep needs; a script may well add it by itself."""
+    words = service.start or ()
+    if service.driver != "vllm" or not any("vllm" in Path(word).name for word in words):
+        return
+    if not any(word.startswith("--enable-sleep-mode") for word in words):
+        yield Problem(
+            ("service", name, "start"),
+            "has no --enable-sleep-mode: it would say that it sleeps and keep its memory, and be stopped instead",
+        )
+    setting = {**environ, **service.env}.get("VLLM_SERVER_DEV_MODE")
+    if setting != "1" and "VLLM_SERVER_DEV_MODE=1" not in words:
+        yield Problem(
+            ("service", name, "env"),
+            'has no VLLM_SERVER_DEV_MODE = "1": it could not be asked to sleep, and would be stopped instead',
+        )
 
 
 def asks_nvml(config: Config) -> bool:

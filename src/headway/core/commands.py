@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headway.core.model import HolderId, JobSpec, Mode, ServiceSpec
+from headway.core.model import HolderId, JobSpec, Mode, ServiceSpec, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,71 @@ class Configure:
     recipes: tuple[tuple[JobSpec, bool], ...]  # with `hold`
 
 
-Command = AddJob | SetWish | MoveJob | SetMode | Configure
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskLease:
+    """Ask for devices for a program that Headway did not start. The loop gives the id, and the grant in its turn.
+
+    Attributes:
+        spec: of kind "lease", see `leases.spec_of`: its activity, bytes per device, how many and which devices.
+        pid: the process whose tree holds it; None: a remote one, which lives by `RenewLease` and needs `ttl_s`.
+        wait_limit_s: how long it may wait; None: for ever, 0: now or not at all.
+        ttl_s: from its grant: one with a process is overdue after that, one without lapses.
+        ask_key: the asker's own word for this one ask: asking again with it gives the same lease.
+    """
+
+    spec: Spec
+    pid: int | None = None
+    start_ticks: int | None = None
+    priority: int = 50
+    preemptible: bool = False
+    wait_limit_s: float | None = None
+    ttl_s: float | None = None
+    ask_key: str | None = None
+    purpose: str | None = None
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndLease:
+    """It is over for its program. What it held is handed on when it is measured free."""
+
+    target: HolderId
+    how: Literal["released", "gone", "cancelled"] = "released"
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenewLease:
+    """It is still needed: its ttl begins anew."""
+
+    target: HolderId
+    ttl_s: float | None = None  # None: as asked for
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """Count what somebody started by hand; never touch it. It ends with the process.
+
+    Attributes:
+        pid: its process; None: found by `match`, a pattern over command lines.
+        need_bytes: what it will take on each device; None: only what is measured counts.
+        devices: where it is, by name, uuid or index, as far as that is known; what is measured adds to it.
+        block: no job and no lease comes to its devices. Models are still woken.
+    """
+
+    name: str
+    pid: int | None = None
+    start_ticks: int | None = None
+    match: str | None = None
+    need_bytes: int | None = None
+    devices: tuple[str, ...] = ()
+    block: bool = False
+    purpose: str | None = None
+    by: str = "unknown"
+
+
+Command = AddJob | SetWish | MoveJob | SetMode | Configure | AskLease | EndLease | RenewLease | Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from headway.core import fit, rank, steps
+from headway.core import fit, leases, rank, steps
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
-from headway.core.model import Decision, FormName, Holder, Job, Snapshot, Verdict, Want
+from headway.core.model import Decision, FormName, Holder, Job, Lease, Snapshot, Verdict, Want
 from headway.core.room import cheapest_room, place_of
 from headway.core.rules import ADMIT, STAY
 
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
+GIVES_WAY = ("held", "never_fits", "no_device")  # what it has is in nobody's way while it waits like that
 PASSING = ("after", "slots")  # refusals that time ends: one who can never fit is told that instead
 
 
@@ -18,7 +19,9 @@ def decide(s: Snapshot) -> Decision:
     plan, verdicts = target(s)
     actions, waits = steps.towards(plan, s)
     verdicts |= waits
+    verdicts |= leases.patience(s, verdicts, plan.placed, actions)
     times = [v.until_s for v in verdicts.values() if v.until_s is not None]
+    times += leases.times(s)
     times += [steps.limit_at_s(moving) for moving in s.pending.values()]
     if s.mode == "shadow":
         actions = ()
@@ -38,6 +41,8 @@ def target(s: Snapshot) -> tuple[Plan, dict[str, Verdict]]:
     for number, want in enumerate(rank.wants(s)):
         plan.order[want.holder.id] = number
         verdict = settle(want, plan, s)
+        if want.holder.id not in plan.placed and verdict.code not in GIVES_WAY:
+            plan.waiting.add(want.holder.id)
         verdicts.setdefault(want.holder.id, verdict)
     return plan, verdicts
 
@@ -76,7 +81,7 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
         return never
     if not refusals:  # what it stands on was not read since this daemon began
         return Verdict(code="unmeasured", facts={"device": ", ".join(holder.devices), "trouble": None})
-    long = isinstance(holder, Job) and want.waited_s > s.policy.reserve_after_s
+    long = isinstance(holder, Job | Lease) and want.waited_s > s.policy.reserve_after_s
     soonest = min(refusals, key=lambda no: (no.until_s is None, no.until_s or 0.0))
     if fit.crowded_out(want, s):
         return _crowded_out(want, soonest, s)
@@ -97,16 +102,18 @@ def never_fits(want: Want, s: Snapshot) -> Verdict | None:
     """Why it could not start even if everybody of ours were gone; None when it could."""
     if fit.possible(want, s):
         return None
+    bound = fit.bound_to(want.holder, s)
     facts = {
         "need_bytes": fit.need(want.holder, want.form),
         "count": want.holder.spec.count,
-        "devices": {d.name: d.total_bytes for d in s.devices.values()},
+        "devices": {s.devices[d].name: s.devices[d].total_bytes for d in bound or s.devices},
         "wanted": list(want.holder.spec.pinned_devices),
         "trouble": s.meter_trouble,
     }
-    if fit.resolve(want.holder.spec, s) is None:
+    missing = not bound and fit.resolve(want.holder.spec, s) is None
+    if missing:
         facts |= {"missing": facts["wanted"], "need_bytes": None}
-    unseen = len(s.devices) < want.holder.spec.count or fit.resolve(want.holder.spec, s) is None
+    unseen = missing or len(s.devices) < (len(bound) or want.holder.spec.count)
     if unseen and s.now_s < (until_s := s.booted_s + FIRST_READING_S):
         return Verdict(code="first_reading", facts=facts, until_s=until_s)
     return Verdict(code="never_fits" if s.devices else "no_device", facts=facts)

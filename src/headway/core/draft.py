@@ -7,7 +7,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headway.core.model import Device, DeviceId, Event, Holder, HolderId, Job, Pending, Service, Snapshot
+from headway.core.model import (
+    Device,
+    DeviceId,
+    Event,
+    Holder,
+    HolderId,
+    Job,
+    Lease,
+    Pending,
+    Service,
+    Snapshot,
+)
+
+LEASE_LANE = "lease"  # the line of leases that wait for their grant
 
 
 def is_present(holder: Holder, moving: bool) -> bool:
@@ -24,8 +37,15 @@ def is_present(holder: Holder, moving: bool) -> bool:
 
 def lane_of(holder: Holder, moving: bool) -> str | None:
     """The lane of the queue it waits in; None when it does not wait."""
-    if not isinstance(holder, Job) or holder.ended is not None or moving or holder.form != holder.bottom:
+    if (
+        not isinstance(holder, Job | Lease)
+        or holder.ended is not None
+        or moving
+        or holder.form != holder.bottom
+    ):
         return None
+    if isinstance(holder, Lease):
+        return LEASE_LANE
     return holder.lane if holder.wish == "run" else "held"
 
 
@@ -123,7 +143,7 @@ class Draft:
         return self.lanes[name]
 
     def _leave_lane(self, before: Holder, moving: bool) -> None:
-        if (name := lane_of(before, moving)) and isinstance(before, Job):
+        if (name := lane_of(before, moving)) and isinstance(before, Job | Lease):
             entries, entry = self.lane(name), (before.key, before.id)
             at = bisect_left(entries, entry)
             if at < len(entries) and entries[at] == entry:
@@ -133,7 +153,7 @@ class Draft:
         holder, moving = self.holders[hid], hid in self.pending
         if before is not None:
             self._leave_lane(before, was_moving)
-        if (name := lane_of(holder, moving)) and isinstance(holder, Job):
+        if (name := lane_of(holder, moving)) and isinstance(holder, Job | Lease):
             insort(self.lane(name), (holder.key, hid))
         if is_present(holder, moving):
             self.present.add(hid)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from headway.core.draft import Draft
 from headway.core.facts import MoveAnswered
 from headway.core.lifecycle import ENDS_AS
-from headway.core.model import Ended, Holder, HolderId, Job, Pending, Run, Service
+from headway.core.model import Ended, Holder, HolderId, Job, Lease, Pending, Run, Service
 from headway.core.rules import find_job
 
 PORT_TRIES = 3  # each with a port chosen anew
@@ -20,7 +20,10 @@ def measured(holder: Holder, now_s: float) -> Holder:
     """It leaves a form whose need was not known: what it held last is what is known from now on.
 
     Not what a job held that was over before it can have taken all its memory: that would be less than it needs.
+    Not of a lease: who asked for a device alone keeps it alone.
     """
+    if isinstance(holder, Lease):
+        return holder
     form = holder.form_named(holder.form)
     held = max(holder.seen_bytes.values(), default=0)
     if form is None or form.need_bytes is not None or form.name == holder.bottom or not held:
@@ -34,8 +37,9 @@ def measured(holder: Holder, now_s: float) -> Holder:
 
 def run_ended(d: Draft, holder: Holder) -> None:
     """No process of the run lives any more."""
-    holder = measured(holder, d.now_s)
     pending = d.pending.get(holder.id)
+    if pending is None or not pending.frees:  # else it may have given back a part already
+        holder = measured(holder, d.now_s)
     if pending is None and holder.form == holder.bottom:
         return  # its release was verified first, and what becomes of it is settled
     by_itself = pending is not None and (_ended_before(holder, pending) or _done_meanwhile(holder, pending))

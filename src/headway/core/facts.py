@@ -20,7 +20,7 @@ class DeviceRead:
     total_bytes: int | None
     used_bytes: int | None
     free_bytes: int | None
-    seen: Mapping[HolderId, int]  # of our holders
+    seen: Mapping[HolderId, int]  # of our holders: by run, or by the tree of a lease or claim
     confidence: Confidence = "measured"
     pool: Literal["own", "unified"] = "own"
     trouble: str | None = None
@@ -108,6 +108,13 @@ class JobTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseGone:
+    """No process of that lease or claim lives any more. Told once or often."""
+
+    lease: HolderId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
     ok: bool
 
@@ -121,5 +128,6 @@ Fact = (
     | GateState
     | GateStuck
     | JobTold
+    | LeaseGone
     | StoreState
 )

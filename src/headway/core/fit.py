@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import combinations
 
+from headway.core.leases import blocks
 from headway.core.lifecycle import gap_placed, gated
 from headway.core.model import (
     TOLERANCE_BYTES,
@@ -49,6 +50,7 @@ class Plan:
         self.placed: dict[str, tuple[FormName, Devices]] = {}
         self.causes: dict[str, str] = {}  # holder put aside -> holder id or code it is for
         self.reserved: dict[DeviceId, str] = {}
+        self.waiting: set[str] = set()  # settled without a place, though it may have one later
         self.order: dict[str, int] = {}  # the rank at which each was settled
         self.standing: dict[str, Holder] = {hid: s.holders[hid] for hid in s.present}
 
@@ -145,6 +147,9 @@ def excludes(holder: Holder, other: Holder, form: FormName) -> Verdict | None:
     if any(gap_placed(a) and gated(b) for a, b in (pair, pair[::-1])):
         service, job = (other, holder) if gated(other) else (holder, other)
         return Verdict(code="beside_model", facts={"service": service.id, "job": job.id})
+    for claim, kept in (pair, pair[::-1]):
+        if blocks(claim, kept):
+            return Verdict(code="blocked", facts={"holder": claim.id})
     for one in pair:
         if need(one, one.top) is None:
             return Verdict(code="needs_alone", facts={"holder": other.id, "unknown": one.id})
@@ -153,28 +158,32 @@ def excludes(holder: Holder, other: Holder, form: FormName) -> Verdict | None:
 
 def resolve(spec: Spec, s: Snapshot) -> tuple[DeviceId, ...] | None:
     """Ids of the devices a spec names by name, uuid or index; None while one of them was never seen."""
-    found = []
+    found: dict[DeviceId, None] = {}  # two words may name one device
     for word in spec.pinned_devices:
         match = [
             d.id for d in s.devices.values() if word in (d.id, d.name, d.id.split("/", 1)[-1], str(d.index))
         ]
         if not match:
             return None
-        found.append(match[0])
+        found[match[0]] = None
     return tuple(found)
+
+
+def bound_to(holder: Holder, s: Snapshot) -> Devices:
+    """The devices it cannot leave without ending first: its process is there. () when it may go anywhere."""
+    stays = holder.form not in (None, holder.bottom) or holder.id in s.pending
+    return holder.devices if stays else ()
 
 
 def placements(want: Want, plan: Plan) -> list[Devices]:
     """Sets of devices it may be put on, tightest fit first. A holder with bytes on a device stays there."""
     holder, s = want.holder, plan.s
-    if holder.devices and (holder.form not in (None, holder.bottom) or holder.id in s.pending):
-        return [holder.devices] if set(holder.devices) <= set(s.devices) else []
+    if bound := bound_to(holder, s):
+        return [bound] if set(bound) <= set(s.devices) else []
     if holder.spec.pinned_devices:
         pinned = resolve(holder.spec, s)
         if pinned is None:
             return []
-        if len(pinned) <= holder.spec.count:
-            return [pinned]
         return list(combinations(pinned, holder.spec.count))
     left = {d.id: (_left_over(d, want, plan), d.index, d.id) for d in s.devices.values()}
     order = sorted(left, key=lambda d: left[d])
@@ -189,27 +198,29 @@ def _left_over(device: Device, want: Want, plan: Plan) -> int:
     return left if left >= 0 else (1 << 60) - left  # where it fits first, then the least short
 
 
+def _within_reach(holder: Holder, s: Snapshot) -> tuple[list[Device], int] | None:
+    """Devices it could have, and how many of them it takes; None while one that it has or names was never seen."""
+    bound = bound_to(holder, s)
+    ids = bound or resolve(holder.spec, s)
+    if ids is None or not set(ids) <= set(s.devices):
+        return None
+    return [s.devices[d] for d in ids or s.devices], len(bound) or holder.spec.count
+
+
 def possible(want: Want, s: Snapshot) -> bool:
     """Could it ever fit, with every holder of ours gone? One that cannot reserves nothing and blocks nobody."""
-    wanted = need(want.holder, want.form)
-    pinned = resolve(want.holder.spec, s)
-    if pinned is None:
-        return False
-    devices = [s.devices[d] for d in pinned] if pinned else list(s.devices.values())
-    roomy = [d for d in devices if d.total_bytes is None or (wanted or 0) <= d.total_bytes]
-    return len(roomy) >= want.holder.spec.count
+    wanted, found = need(want.holder, want.form) or 0, _within_reach(want.holder, s)
+    if found is None:
+        return bool(bound_to(want.holder, s))  # it is there, and nobody can say how large that device is
+    devices, count = found
+    return sum(d.total_bytes is None or wanted <= d.total_bytes for d in devices) >= count
 
 
 def crowded_out(want: Want, s: Snapshot) -> bool:
     """Is it the memory of strangers that keeps it out, with every holder of ours gone? Nobody of ours can help then."""
-    wanted = need(want.holder, want.form) or 0
-    pinned = resolve(want.holder.spec, s) or tuple(s.devices)
-    left = [
-        d
-        for i in pinned
-        if (d := s.devices[i]).total_bytes is None or wanted <= d.total_bytes - d.foreign_bytes
-    ]
-    return len(left) < want.holder.spec.count
+    wanted, found = need(want.holder, want.form) or 0, _within_reach(want.holder, s)
+    devices, count = found or ([], 0)
+    return sum(d.total_bytes is None or wanted <= d.total_bytes - d.foreign_bytes for d in devices) < count
 
 
 def unmeasured(device: Device, s: Snapshot) -> Verdict | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import ends, fit
+from headway.core import ends, fit, leases
 from headway.core.draft import Draft
 from headway.core.facts import (
     DeviceRead,
@@ -12,6 +12,7 @@ from headway.core.facts import (
     GateState,
     GateStuck,
     JobTold,
+    LeaseGone,
     MeterSilent,
     MoveAnswered,
     Observed,
@@ -25,6 +26,7 @@ from headway.core.model import (
     GateWish,
     Holder,
     Job,
+    Lease,
     Move,
     OpenGate,
     Pending,
@@ -57,6 +59,12 @@ def fold(d: Draft, fact: Fact) -> None:
             if isinstance(service, Service):
                 d.put(replace(service, gate=replace(service.gate, stuck_s=d.now_s)), save=False)
                 d.event("gate.stuck", service.id, gate=fact.gate)
+        case LeaseGone():
+            lease = d.holders.get(fact.lease)
+            if isinstance(lease, Lease):
+                leases.end(d, lease, "gone")
+                if (moving := d.pending.get(lease.id)) is not None:
+                    verify(d, moving)  # what has no device is free at once
         case StoreState():
             d.set(store_ok=fact.ok)
             d.event("store.speaks" if fact.ok else "store.silent", None)
@@ -83,13 +91,14 @@ def decided(d: Draft, decision: Decision) -> None:
             )
             d.put(replace(service, gate=gate, drained_s=None), save=False)
             d.event(f"gate.{wish}", service.id, rev=gate.rev)
+    leases.decided(d, decision.verdicts)
 
 
 def _move_asked(d: Draft, move: Move) -> None:
     holder, before = d.holders[move.holder], d.pending.get(move.holder)
     if move.frees and before is None:
         holder = ends.measured(holder, d.now_s)
-    changes: dict[str, object] = {"runs": holder.runs + 1} if move.creates else {}
+    changes: dict[str, object] = {"runs": holder.runs + 1} if move.creates and move.run_id else {}
     if not move.frees:
         changes["devices"] = move.devices
     if move.cause in d.holders:
@@ -235,6 +244,8 @@ def _taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) -> No
         done = replace(done, failures=0)
     if isinstance(done, Job):
         done = replace(done, started_s=done.started_s if done.started_s is not None else d.now_s)
+    if isinstance(done, Lease):
+        done = leases.granted(d, done)
     d.put(done)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headway.core.model import FormName, Holder, Job, MoveRule, Service, Wish
+from headway.core.model import FormName, Holder, Job, Lease, MoveRule, Service, Wish
 
 STRENGTH: tuple[Wish, ...] = ("run", "hold", "pause", "wind_down", "stop", "kill", "cancel")
 REVIVING = ("release", "resume", "retry")  # the verbs that set a wish back to run, by name
@@ -27,7 +27,8 @@ def rule(holder: Holder, source: FormName | None, to: FormName) -> MoveRule | No
     """The driver's rule for that move, None when it cannot make it. A process that is not ours is never ended."""
     for found in holder.spec.moves:
         if found.source == source and found.to == to:
-            ours = bool(holder.spec.argv) or not (found.creates or to == holder.bottom)
+            touches = (found.creates or to == holder.bottom) and not isinstance(holder, Lease)
+            ours = bool(holder.spec.argv) or not touches
             return found if ours else None
     return None
 
@@ -62,6 +63,18 @@ def step_forms(holder: Holder, source: FormName) -> tuple[FormName, ...]:
         found.append(form)
         form = aside_form(holder, source, under=form) or aside_form(holder, form)
     return tuple(found)
+
+
+def loses_work(holder: Holder, source: FormName | None, to: FormName) -> bool:
+    """Would it lose what it did since its last saved point on its way from `source` down to `to`?"""
+    if isinstance(holder, Job) and holder.saved_age_s == 0.0:
+        return False
+    if found := rule(holder, source, to):
+        return found.loses_work
+    between = aside_form(holder, source)
+    if between is None or not holder.below(to, between):
+        return False
+    return loses_work(holder, source, between) or loses_work(holder, between, to)
 
 
 def next_rung(holder: Holder, form: FormName) -> tuple[FormName, MoveRule | None]:

@@ -7,78 +7,40 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal
 
-from headway.core.spec import (
-    BOTTOM as BOTTOM,
-)
-from headway.core.spec import (
-    GIB as GIB,
-)
-from headway.core.spec import (
-    LADDERS as LADDERS,
-)
-from headway.core.spec import (
-    MIB as MIB,
-)
-from headway.core.spec import (
-    TOLERANCE_BYTES as TOLERANCE_BYTES,
-)
-from headway.core.spec import (
-    TOP as TOP,
-)
-from headway.core.spec import (
-    Class as Class,
-)
-from headway.core.spec import (
-    Confidence as Confidence,
-)
-from headway.core.spec import (
-    DeviceId as DeviceId,
-)
-from headway.core.spec import (
-    Ended as Ended,
-)
-from headway.core.spec import (
-    Form as Form,
-)
-from headway.core.spec import (
-    FormName as FormName,
-)
-from headway.core.spec import (
-    GateWish as GateWish,
-)
-from headway.core.spec import (
-    HolderId as HolderId,
-)
-from headway.core.spec import (
-    JobSpec as JobSpec,
-)
-from headway.core.spec import (
-    Kind as Kind,
-)
-from headway.core.spec import (
-    Mode as Mode,
-)
-from headway.core.spec import (
-    MoveRule as MoveRule,
-)
-from headway.core.spec import (
-    Placement as Placement,
-)
-from headway.core.spec import (
-    Policy as Policy,
-)
-from headway.core.spec import (
-    ServiceSpec as ServiceSpec,
-)
-from headway.core.spec import (
-    Spec as Spec,
-)
-from headway.core.spec import (
-    Step as Step,
-)
-from headway.core.spec import (
-    Wish as Wish,
-)
+from headway.core.actions import Action as Action
+from headway.core.actions import CloseGate as CloseGate
+from headway.core.actions import Decision as Decision
+from headway.core.actions import Event as Event
+from headway.core.actions import Measure as Measure
+from headway.core.actions import Move as Move
+from headway.core.actions import OpenGate as OpenGate
+from headway.core.actions import Signal as Signal
+from headway.core.actions import Verdict as Verdict
+from headway.core.spec import BOTTOM as BOTTOM
+from headway.core.spec import GIB as GIB
+from headway.core.spec import LADDERS as LADDERS
+from headway.core.spec import MIB as MIB
+from headway.core.spec import TOLERANCE_BYTES as TOLERANCE_BYTES
+from headway.core.spec import TOP as TOP
+from headway.core.spec import Class as Class
+from headway.core.spec import Confidence as Confidence
+from headway.core.spec import DeviceId as DeviceId
+from headway.core.spec import Ended as Ended
+from headway.core.spec import Form as Form
+from headway.core.spec import FormName as FormName
+from headway.core.spec import GateWish as GateWish
+from headway.core.spec import HolderId as HolderId
+from headway.core.spec import JobSpec as JobSpec
+from headway.core.spec import Kind as Kind
+from headway.core.spec import LeaseEnd as LeaseEnd
+from headway.core.spec import Mode as Mode
+from headway.core.spec import MoveRule as MoveRule
+from headway.core.spec import Placement as Placement
+from headway.core.spec import Policy as Policy
+from headway.core.spec import ServiceSpec as ServiceSpec
+from headway.core.spec import Spec as Spec
+from headway.core.spec import Step as Step
+from headway.core.spec import Wish as Wish
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,13 +188,29 @@ class Job(Holder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease(Holder):
-    """A claim on devices by a program that Headway did not start."""
+    """Devices granted to a program that Headway did not start, or (kind "claim") counted for one started by hand."""
 
     kind: Kind = "lease"
     parent: HolderId | None = None
-    fencing: int = 0
-    expires_s: float | None = None
-    preemptible: bool = False
+    priority: int = 50
+    preemptible: bool = False  # may be asked to leave before it is done
+    block: bool = False  # of a claim: no job and no lease comes to its devices
+    by: str = "unknown"
+    purpose: str | None = None  # in the words of whoever asked
+    ask_key: str | None = None  # asking again with the same one finds this lease
+    key: float = 0.0  # rank: smaller is sooner
+    asked_s: float = 0.0
+    wait_limit_s: float | None = None  # None: waits for ever; 0: now or not at all
+    granted_s: float | None = None
+    ttl_s: float | None = None
+    expires_s: float | None = None  # then one with a process is overdue, and one without lapses
+    fencing: int = 0  # rises with each grant; 0 until then
+    pid: int | None = None  # its tree holds it; None: a remote one, kept alive by renewing
+    start_ticks: int | None = None
+    boot_id: str | None = None
+    match: str | None = None  # of a claim: the pattern its processes were found by
+    ended: LeaseEnd | None = None  # for its program; what it held is handed on when measured free
+    ended_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,77 +279,6 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Why something is, or is not, so. `code` is stable; view.py makes the sentence from `facts`."""
-
-    code: str
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    until_s: float | None = None  # when time alone may change it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
-    """Bring a holder into a form."""
-
-    holder: HolderId
-    form: FormName
-    devices: tuple[DeviceId, ...]
-    limit_s: float
-    creates: bool = False
-    frees: bool = False
-    exclusive: bool = False
-    run_id: str | None = None
-    kill: bool = False
-    rung: int = 0
-    cause: str | None = None  # holder id or code that it is done for
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenGate:
-    holder: HolderId
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseGate:
-    holder: HolderId
-    abort_after_s: float | None = None
-    cause: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signal:
-    holder: HolderId
-    what: Literal["freeze", "thaw", "wind_down"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
-    """Ask the meter for a reading now."""
-
-    devices: tuple[DeviceId, ...]
-
-
-Action = Move | OpenGate | CloseGate | Signal | Measure
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
-    actions: tuple[Action, ...]
-    verdicts: Mapping[HolderId, Verdict]
-    recheck_at_s: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
-    """One line of the audit: what happened, to whom, with what measured time."""
-
-    code: str  # dotted, stable: "job.started", "move.verified"
-    holder: HolderId | None
-    at_s: float  # boottime
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """All that decide looks at. `present` and the queue are indexes that fold keeps."""
 
@@ -388,6 +295,8 @@ class Snapshot:
     present: tuple[HolderId, ...] = ()  # sorted; not at the bottom of its ladder, moving, or holding bytes
     services: tuple[HolderId, ...] = ()  # sorted
     next_job: int = 1  # ids are never reused
+    next_lease: int = 1  # of leases and claims
+    fencing: int = 0  # of the last grant
     recipes_seen: frozenset[str] = frozenset()
     store_ok: bool = True
     meter_trouble: str | None = None

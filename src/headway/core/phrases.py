@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headway.core.model import Snapshot
-from headway.core.phrasebook import EVENTS as EVENTS
 from headway.core.phrasebook import NOTES as NOTES
-from headway.core.phrasebook import REFUSALS as REFUSALS
 from headway.core.phrasebook import VERDICTS as VERDICTS
-from headway.core.phrasebook import Facts as Facts
-from headway.core.phrasebook import Phrase as Phrase
+from headway.core.tellings import EVENTS as EVENTS
+from headway.core.tellings import REFUSALS as REFUSALS
+from headway.core.wording import Facts as Facts
+from headway.core.wording import Phrase as Phrase
 from headway.core.words import label, spoken
 
 TROUBLES = frozenset({"note", "reason"})  # facts whose value is the code of a note, or a person's own words

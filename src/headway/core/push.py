@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway.core import gaps
+from headway.core import gaps, leases
 from headway.core.fit import Plan
-from headway.core.lifecycle import aside_form, gap_placed
+from headway.core.lifecycle import aside_form, gap_placed, loses_work
 from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
 
 STUCK_S = 60.0
@@ -14,9 +14,15 @@ PushRule = Callable[[Want, Holder, Plan, Snapshot], Verdict | None]
 
 
 def never(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
-    """Homes push nobody; background requests push no job."""
+    """Homes push nobody; background requests push no job; nobody pushes one that ranks higher and waits."""
     weak = want.rank[0] == Rank.HOME or (want.rank[0] == Rank.BACKGROUND and isinstance(victim, Job))
+    weak = weak or victim.id in plan.waiting
     return Verdict(code="too_weak", facts={"holder": victim.id}) if weak else None
+
+
+def yields(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """A lease is asked to leave only where it said that it may be, by who declared at least its priority."""
+    return leases.yields(want, victim, s)
 
 
 def cannot(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -94,11 +100,11 @@ def residency(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | 
 
 
 def unsaved(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
-    """A job pushes only a job that loses nothing by it."""
-    if not (isinstance(want.holder, Job) and isinstance(victim, Job)) or victim.form != victim.top:
+    """A job pushes only a job that loses nothing by it; how far down is for room.py to say."""
+    if not (isinstance(want.holder, Job) and isinstance(victim, Job)):
         return None
     form = aside_form(victim)
-    if form == "parked" or victim.saved_age_s == 0.0:
+    if form is None or not loses_work(victim, victim.form, form):
         return None
     return Verdict(code="would_lose_work", facts={"holder": victim.id})
 
@@ -125,6 +131,7 @@ def gap_worth(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | 
 
 PUSH: tuple[PushRule, ...] = (
     never,
+    yields,
     cannot,
     gate_stuck,
     placement,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headway.core.lifecycle import aside_form, rule
+from headway.core.draft import LEASE_LANE
+from headway.core.leases import waits, want_of
+from headway.core.lifecycle import aside_form, loses_work
 from headway.core.model import Holder, Job, Lease, Rank, Service, Snapshot, Want
 
 
@@ -20,11 +22,19 @@ def wants(s: Snapshot) -> Iterator[Want]:
             moving = s.pending.get(hid)
             if holder.form != holder.bottom or (moving is not None and not moving.frees):
                 found.append(_of_job(holder, s))
-        elif isinstance(holder, Lease):
-            found.append(Want(holder=holder, form=holder.top, rank=(Rank.LEASE, holder.since_s, holder.id)))
+        elif (
+            isinstance(holder, Lease) and not waits(holder, hid in s.pending) and (want := want_of(holder, s))
+        ):
+            found.append(want)
     places = s.policy.depth + (s.policy.max_active_jobs or len(s.devices))
     for lane, entries in sorted(s.queue.items()):
-        if lane != "held":
+        if lane == LEASE_LANE:
+            found += [
+                want
+                for _, hid in entries
+                if isinstance(x := s.holders[hid], Lease) and (want := want_of(x, s))
+            ]
+        elif lane != "held":
             found += [_of_job(s.holders[hid], s) for _, hid in entries[:places]]
     return iter(sorted(found, key=lambda want: want.rank))
 
@@ -63,8 +73,7 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
 def cost_to_push(victim: Holder) -> tuple[int, float, float, str]:
     """Smaller is cheaper: work that would be lost, then seconds to restore, then lowest rank or longest unused."""
     form = aside_form(victim)
-    found = rule(victim, victim.form, form) if form else None
-    loses = 1 if found and found.loses_work and isinstance(victim, Job) and victim.saved_age_s != 0.0 else 0
+    loses = int(form is not None and loses_work(victim, victim.form, form))
     rung = victim.form_named(form)
     restore_s = (rung.leave_s if rung else None) or 0.0
     if isinstance(victim, Job):

@@ -7,7 +7,8 @@ from dataclasses import replace
 from headway.core import ends, fit
 from headway.core.draft import Draft
 from headway.core.facts import DeviceRead
-from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Pending
+from headway.core.leases import has_let_go, is_over
+from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Lease, Pending
 
 SETTLES_S = 10.0  # what a sleeper still holds is learned only when it has slept this long
 
@@ -16,6 +17,8 @@ def device_read(d: Draft, fact: DeviceRead) -> None:
     before = d.devices.get(fact.device)
     if before is not None and before.read_at_s is not None and fact.at_s < before.read_at_s:
         return  # an older reading never overwrites a newer one
+    ours = {hid: held for hid, held in fact.seen.items() if not _over(d, hid)}
+    fact = fact if len(ours) == len(fact.seen) else replace(fact, seen=ours)
     known = fact.used_bytes is not None and fact.trouble is None
     d.devices[fact.device] = Device(
         id=fact.device,
@@ -50,6 +53,10 @@ def device_read(d: Draft, fact: DeviceRead) -> None:
                 verify(d, pending)
 
 
+def _over(d: Draft, hid: str) -> bool:
+    return hid in d.holders and is_over(d.holders[hid], hid in d.pending)
+
+
 def _foreign(d: Draft, fact: DeviceRead, before: Device | None) -> int:
     if fact.used_bytes is None:
         return before.foreign_bytes if before else 0
@@ -80,7 +87,10 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
             _overrun(d, holder, form, peak)
         elif grown:
             _kept(d, holder, form, peak, fact)
-    d.put(replace(holder, seen_bytes=seen, forms=forms), save=grown)
+    devices = holder.devices
+    if isinstance(holder, Lease) and holder.kind == "claim" and not moving:
+        devices = tuple(sorted({*devices, *seen}))  # where it is, is known by what is measured
+    d.put(replace(holder, seen_bytes=seen, forms=forms, devices=devices), save=grown)
 
 
 def _overrun(d: Draft, holder: Holder, form: Form, peak: int) -> None:
@@ -106,8 +116,13 @@ def verify(d: Draft, pending: Pending) -> None:
     holder = d.holders[pending.holder]
     if pending.to == holder.bottom and holder.run is not None and holder.run.alive:
         return  # it says that it ended, and something of it lives: it may not have taken its memory yet
+    if not has_let_go(holder):
+        return  # its program was only asked to leave
     over = fit.released(pending, holder, d.view())
     if over is None:
+        return
+    if over and isinstance(holder, Lease) and d.now_s >= pending.started_s + d.base.policy.free_limit_s:
+        _left_behind(d, holder, pending, over)
         return
     if over:
         if d.now_s >= pending.limit_at_s and not pending.shortfall_told and tell_shortfall(d, pending):
@@ -127,6 +142,14 @@ def verify(d: Draft, pending: Pending) -> None:
     if not pending.rung:  # one that had to be helped says nothing of how long it takes
         holder = replace(holder, forms=timed(holder, pending.to, enter_s=took_s))
     ends.stepped_aside(d, holder, pending)
+
+
+def _left_behind(d: Draft, lease: Lease, pending: Pending, held: dict[str, int]) -> None:
+    """It gave its devices back and its processes keep some of them: that is counted as nobody's of ours from now on."""
+    d.end_move(lease.id)
+    d.touch(pending.devices)
+    d.event("lease.left", lease.id, held=held, pid=lease.pid)
+    ends.stepped_aside(d, lease, pending)
 
 
 def tell_shortfall(d: Draft, pending: Pending) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.core import fit, rank
 from headway.core.fit import Devices, Leaving, Plan
-from headway.core.lifecycle import step_forms
+from headway.core.lifecycle import loses_work, step_forms
 from headway.core.model import FormName, Holder, Job, Rank, Snapshot, Verdict, Want
 from headway.core.push import PUSH
 
@@ -65,7 +65,7 @@ def room_on(
     taken = [plan.reserved[d] for d in devices if plan.reserved.get(d, want.holder.id) != want.holder.id]
     if taken:
         return {}, Verdict(code="reserved", facts={"for": taken[0]})
-    if want.rank[0] >= Rank.JOB:
+    if want.rank[0] >= Rank.LEASE:
         for device in devices:
             if no := fit.unmeasured(s.devices[device], s):
                 return {}, no
@@ -95,6 +95,9 @@ def _ways_out(want: Want, devices: Devices, plan: Plan) -> list[tuple[Holder, Fo
     """Whom it may push and where to, cheapest first; deeper forms only after everybody's first."""
     found = []
     for victim in sorted(plan.weaker(want, devices), key=rank.cost_to_push):
-        forms = step_forms(victim, plan.form_of(victim)[0]) or (victim.bottom,)
+        here = plan.form_of(victim)[0]
+        forms = step_forms(victim, here) or (victim.bottom,)
+        if isinstance(want.holder, Job) and isinstance(victim, Job):  # no further down than it loses nothing
+            forms = tuple(form for form in forms if not loses_work(victim, here, form)) or forms[:1]
         found += [(depth, victim, form) for depth, form in enumerate(forms)]
     return [(victim, form) for _, victim, form in sorted(found, key=lambda way: way[0])]

@@ -69,6 +69,25 @@ class ServiceRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRow(Row):
+    """A lease, or (kind "claim") what was started by hand and is counted."""
+
+    by: str
+    purpose: str | None
+    priority: int
+    preemptible: bool
+    block: bool
+    position: int | None  # in line, from 1; None: not in line
+    age_s: float
+    held_s: float | None  # since its grant; None: not granted
+    expires_in_s: float | None  # negative: past it
+    fencing: int
+    pid: int | None
+    ended: str | None
+    ended_s: float | None  # ago
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """One holder's part of one device."""
 
@@ -135,6 +154,7 @@ class Overview(Head):
     services: tuple[ServiceRow, ...]
     running: tuple[JobRow, ...]  # everything of a job that is not stopped: starting, parked and the like too
     queued: tuple[JobRow, ...]  # in the order they are served
+    leases: tuple[LeaseRow, ...] = ()  # and claims: those that hold devices, then those that wait, in line
     gate: str | None = None  # URL of the front door for clients
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from headway.core.fit import Plan, excludes
 from headway.core.lifecycle import aside_form, gated, is_active
-from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
+from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
 
 StayRule = Callable[[Holder, Snapshot], Verdict | None]
 LEAVING_S = 0.5
@@ -189,7 +189,7 @@ def cannot_move(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 
 def demand_unknown(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """Right after a start a request may be held at a gate that has not spoken yet."""
-    if want.rank[0] < Rank.JOB or not isinstance(want.holder, Job):
+    if not isinstance(want.holder, Job | Lease):
         return None
     until_s = s.booted_s + s.policy.demand_grace_s
     silent = [sid for sid in s.services if isinstance(x := s.holders[sid], Service) and x.active is None]
@@ -200,7 +200,7 @@ def demand_unknown(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 
 def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """Nothing is created without a row; a service's way back goes ahead with its intent in the journal."""
-    return Verdict(code="store_silent") if not s.store_ok and isinstance(want.holder, Job) else None
+    return Verdict(code="store_silent") if not s.store_ok and isinstance(want.holder, Job | Lease) else None
 
 
 ADMIT: tuple[AdmitRule, ...] = (

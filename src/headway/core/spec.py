@@ -18,6 +18,7 @@ DeviceId = str  # "NODE/UUID": the node is part of every device id from day one
 Class = Literal["attended", "background"]
 Wish = Literal["run", "hold", "pause", "wind_down", "stop", "kill", "cancel"]
 Ended = Literal["done", "failed", "cancelled", "lost"]
+LeaseEnd = Literal["released", "gone", "cancelled", "revoked", "lapsed", "waited_out"]
 Mode = Literal["shadow", "live"]
 Confidence = Literal["measured", "inferred", "unified", "declared", "unverified"]
 Step = Literal["asked", "answered", "verified"]
@@ -66,7 +67,7 @@ class MoveRule:
     exclusive: bool = False  # nothing else may move on its devices meanwhile
     overlaps_start: bool = False  # a start may begin beside it once measured free covers that start
     loses_work: bool = False  # work since the last saved point is gone
-    creates: bool = False  # makes a new run (process), so its row is saved first
+    creates: bool = False  # makes a new run (process), or lets a program in: its row is saved first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from headway.core import fit
 from headway.core.fit import Plan
+from headway.core.leases import has_let_go
 from headway.core.lifecycle import aside_form, engine_idle, next_rung, rule
 from headway.core.model import (
     Action,
@@ -14,6 +15,7 @@ from headway.core.model import (
     FormName,
     Holder,
     Job,
+    Lease,
     Measure,
     Move,
     MoveRule,
@@ -48,8 +50,13 @@ class Steps:
             self.actions.append(action)
             return
         self.waits[holder.id] = still_moving(moving, holder, self.s)
-        if moving.step == "answered" and moving.frees:
-            self.actions.append(Measure(devices=moving.devices))
+        if (
+            moving.step == "answered"
+            and moving.frees
+            and has_let_go(holder)
+            and self.s.now_s < moving.limit_at_s
+        ):
+            self.actions.append(Measure(devices=moving.devices))  # later the meter's own pace will do
 
     def move(self, holder: Holder, form: FormName, devices: fit.Devices) -> None:
         """One holder towards its target form, if that is safe now."""
@@ -119,7 +126,9 @@ class Steps:
         """No other holder of ours is on these devices, by process evidence."""
         others = (self.s.holders[hid] for hid in self.s.present if hid != holder.id)
         return not any(
-            set(other.devices) & set(devices) and (other.run and other.run.alive) for other in others
+            set(other.devices) & set(devices)
+            and ((other.run and other.run.alive) or (isinstance(other, Lease) and other.form != other.bottom))
+            for other in others
         )
 
     def _blocked_for_start(self, holder: Holder, devices: fit.Devices, found: MoveRule) -> bool:
@@ -206,8 +215,8 @@ def _once(actions: list[Action]) -> list[Action]:
 
 
 def run_id(holder: Holder, creates: bool) -> str | None:
-    """The id of the run a move makes, or acts on. Ids are never used twice."""
-    if creates:
+    """The id of the run a move makes, or acts on. Ids are never used twice. A lease has none."""
+    if creates and not isinstance(holder, Lease):
         return f"{holder.id}.{holder.runs + 1}"
     return holder.run.id if holder.run else None
 
@@ -246,6 +255,8 @@ def escalate(moving: Pending, holder: Holder, cause: str = "limit_passed") -> Mo
 
     A start, wake or resume that is given up goes to the bottom: what it left half done is ended with its process.
     """
+    if isinstance(holder, Lease):
+        return _ask_again(moving, holder)
     lower: FormName | None = holder.bottom
     if moving.frees and holder.wish != "kill":
         lower = aside_form(holder, moving.source or holder.top, under=moving.to) or holder.bottom
@@ -270,9 +281,28 @@ def escalate(moving: Pending, holder: Holder, cause: str = "limit_passed") -> Mo
     )
 
 
+def _ask_again(moving: Pending, lease: Lease) -> Move | None:
+    """A lease is never ended by us: it keeps its place (see leases.patience), or is asked once more."""
+    if not moving.frees or (lease.ended is None and lease.wish == "run"):
+        return None
+    limit_s = moving.limit_at_s - moving.started_s
+    return Move(
+        holder=lease.id,
+        form=lease.bottom,
+        devices=moving.devices,
+        limit_s=max(10.0, min(limit_s, 60.0)),
+        frees=True,
+        rung=moving.rung + 1,
+        cause="limit_passed",
+    )
+
+
 def still_moving(moving: Pending, holder: Holder, s: Snapshot) -> Verdict:
     """What a move under way waits for; a shortfall in figures."""
     facts = {"to": moving.to, "since_s": s.now_s - moving.started_s, "rung": moving.rung}
+    if moving.frees and not has_let_go(holder):
+        pid = holder.pid if isinstance(holder, Lease) else None
+        return Verdict(code="asked_to_leave", facts={**facts, "pid": pid})
     if moving.step == "answered" and moving.frees:
         over = fit.released(moving, holder, s)
         if over:

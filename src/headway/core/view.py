@@ -10,20 +10,21 @@ from itertools import islice
 from typing import Any
 
 from headway.core import gaps, words
-from headway.core.fit import reserve_bytes
-from headway.core.model import Device, Holder, HolderId, Job, Service, Snapshot, Verdict
+from headway.core.device_rows import device_row as device_row
+from headway.core.device_rows import devices as devices
+from headway.core.device_rows import troubles as troubles
+from headway.core.draft import LEASE_LANE
+from headway.core.model import Holder, HolderId, Job, Lease, Service, Snapshot, Verdict
 from headway.core.phrases import help_for, note, sentence
 from headway.core.rows import (
     DeviceRow,
     Head,
     JobPage,
     JobRow,
+    LeaseRow,
     Overview,
     Row,
     ServiceRow,
-    Share,
-    Stranger,
-    Trouble,
     Why,
 )
 
@@ -61,6 +62,8 @@ def reason(holder: Holder, s: Snapshot, verdicts: Verdicts) -> Verdict:
     """The verdict of the last pass; where there is none, or it only says "as planned", what the state itself says."""
     if isinstance(holder, Job) and holder.ended is not None:
         return Verdict(code=holder.ended)
+    if isinstance(holder, Lease) and holder.ended is not None and holder.id not in s.pending:
+        return Verdict(code=holder.ended, facts=holder.note_facts)
     verdict = verdicts.get(holder.id)
     if verdict is None or verdict.code in ("keeps", "goes"):
         return _plain(holder, s) or verdict or _unlooked(holder, s)
@@ -69,7 +72,7 @@ def reason(holder: Holder, s: Snapshot, verdicts: Verdicts) -> Verdict:
 
 def _unlooked(holder: Holder, s: Snapshot) -> Verdict:
     """The pass looks at the first entries of a queue only, and at nobody who wants nothing."""
-    return Verdict(code="behind" if words.state(holder, s) == "queued" else "unseen")
+    return Verdict(code="behind" if words.state(holder, s) in ("queued", "waiting") else "unseen")
 
 
 def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
@@ -82,6 +85,8 @@ def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
         if holder.form == holder.top:
             return Verdict(code="runs")
         return Verdict(code="held", facts={"by": holder.wish_by}) if state == "held" else None
+    if isinstance(holder, Lease):
+        return Verdict(code=state) if state in ("granted", "counted", "overdue") else None
     if not isinstance(holder, Service):
         return Verdict(code="granted")
     if state == "failed":
@@ -121,10 +126,27 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
         busy = s.service(str(facts.get("service")))
         if verdict.code == "model_busy" and busy is not None:
             facts["needed_s"] = max(s.policy.gap_min_s, s.policy.gap_factor * gaps.swap_s(holder, busy, s))
+    if isinstance(holder, Lease):
+        facts = _of_lease(holder, s) | facts
     if isinstance(holder, Service):
         facts.setdefault("active", holder.active)
         facts["quiet_s"] = facts.get("quiet_s", _quiet_s(holder, s))
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def _of_lease(lease: Lease, s: Snapshot) -> dict[str, Any]:
+    """Who, since when, up to how long, and why it was not let in where it was not."""
+    facts: dict[str, Any] = {"by": lease.by, "pid": lease.pid, "position": words.position(lease, s)}
+    if lease.granted_s is not None:
+        facts["held_s"] = (lease.ended_s if lease.ended_s is not None else s.now_s) - lease.granted_s
+    if lease.expires_s is not None and lease.ended is None:
+        late_s = s.now_s - lease.expires_s
+        facts |= {"late_s": late_s} if late_s >= 0 else {"left_s": -late_s}
+    if lease.ended_s is not None:
+        facts["ended_s"] = s.now_s - lease.ended_s
+    if (because := lease.note_facts.get("because")) is not None:
+        facts["why"] = sentence(str(because), lease.note_facts, s)
+    return facts
 
 
 def _left_s(verdict: Verdict, s: Snapshot) -> float | None:
@@ -143,6 +165,8 @@ def row(hid: str, s: Snapshot, verdicts: Verdicts) -> Row | DeviceRow | None:
         return job_row(holder, s, verdicts)
     if isinstance(holder, Service):
         return service_row(holder, s, verdicts)
+    if isinstance(holder, Lease):
+        return lease_row(holder, s, verdicts)
     return None if holder is None else Row(**_common(holder, s, verdicts))
 
 
@@ -192,40 +216,23 @@ def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow
     )
 
 
-def device_row(device: Device, s: Snapshot) -> DeviceRow:
-    there = [
-        s.holders[hid]
-        for hid in s.present
-        if device.id in (*s.holders[hid].devices, *s.holders[hid].seen_bytes)
-    ]
-    age_s = None if device.read_at_s is None else s.now_s - device.read_at_s
-    known = device.free_bytes is not None or device.confidence == "declared"
-    return DeviceRow(
-        id=device.id,
-        name=device.name,
-        index=device.index,
-        total_bytes=device.total_bytes,
-        used_bytes=device.used_bytes,
-        free_bytes=device.free_bytes,
-        foreign_bytes=device.foreign_bytes,
-        reserve_bytes=reserve_bytes(device, False, s),
-        confidence=device.confidence if known else "unknown",
-        pool=device.pool,
-        read_age_s=age_s,
-        trouble=_device_trouble(device, age_s, s),
-        holders=tuple(_share(holder, device, s) for holder in there),
-        strangers=tuple(Stranger(pid=pid, bytes=held) for pid, held in device.strangers),
-    )
-
-
-def _share(holder: Holder, device: Device, s: Snapshot) -> Share:
-    return Share(
-        id=holder.id,
-        kind=holder.kind,
-        name=holder.spec.name,
-        state=words.state(holder, s),
-        bytes=holder.seen_bytes.get(device.id, 0 if device.per_process else None),
-        need_bytes=holder.need_bytes(holder.form or holder.top),
+def lease_row(lease: Lease, s: Snapshot, verdicts: Verdicts) -> LeaseRow:
+    left_s = None if lease.expires_s is None or lease.ended else lease.expires_s - s.now_s
+    return LeaseRow(
+        **_common(lease, s, verdicts),
+        by=lease.by,
+        purpose=lease.purpose,
+        priority=lease.priority,
+        preemptible=lease.preemptible,
+        block=lease.block,
+        position=words.position(lease, s),
+        age_s=s.now_s - lease.asked_s,
+        held_s=None if lease.granted_s is None else (lease.ended_s or s.now_s) - lease.granted_s,
+        expires_in_s=left_s,
+        fencing=lease.fencing,
+        pid=lease.pid,
+        ended=lease.ended,
+        ended_s=None if lease.ended_s is None else s.now_s - lease.ended_s,
     )
 
 
@@ -289,6 +296,7 @@ def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
         jobs=top.jobs,
         troubles=top.troubles,
         services=services(s, verdicts),
+        leases=lease_rows(s, verdicts),
         running=tuple(job_row(job, s, verdicts) for job in present if job.ended is None),
         queued=tuple(job_row(job, s, verdicts) for job in islice(_line(s), queued_max)),
     )
@@ -312,8 +320,11 @@ def services(s: Snapshot, verdicts: Verdicts) -> tuple[ServiceRow, ...]:
     )
 
 
-def devices(s: Snapshot) -> tuple[DeviceRow, ...]:
-    return tuple(device_row(d, s) for d in sorted(s.devices.values(), key=lambda d: (d.index, d.name)))
+def lease_rows(s: Snapshot, verdicts: Verdicts) -> tuple[LeaseRow, ...]:
+    """Leases and claims that hold devices, then those that wait, in line."""
+    held = [h for hid in s.present if isinstance(h := s.holders[hid], Lease)]
+    line = [h for _, hid in s.queue.get(LEASE_LANE, ()) if isinstance(h := s.holders[hid], Lease)]
+    return tuple(lease_row(lease, s, verdicts) for lease in (*held, *line))
 
 
 def counts(s: Snapshot) -> dict[str, int]:
@@ -324,7 +335,7 @@ def counts(s: Snapshot) -> dict[str, int]:
             word = words.state(job, s)
             found[word] = found.get(word, 0) + 1
     for lane, line in s.queue.items():
-        if line:
+        if line and lane != LEASE_LANE:
             word = "held" if lane == "held" else "queued"
             found[word] = found.get(word, 0) + len(line)
     return found
@@ -363,38 +374,3 @@ def _line(s: Snapshot) -> Iterable[Job]:
         for _, hid in s.queue[lane]:
             if hid not in present and isinstance(job := s.holders.get(hid), Job):
                 yield job
-
-
-def troubles(s: Snapshot) -> tuple[Trouble, ...]:
-    """What keeps Headway from its work: store, meters, devices, holders that failed or keep their memory."""
-    found = []
-    if not s.store_ok:
-        found.append(Trouble(code="store_silent", sentence=sentence("store_silent", {})))
-    if s.meter_trouble:
-        found.append(Trouble(code="meter_silent", sentence=f"the meter does not answer: {s.meter_trouble}"))
-    for device in s.devices.values():
-        age_s = None if device.read_at_s is None else s.now_s - device.read_at_s
-        if word := _device_trouble(device, age_s, s):
-            found.append(Trouble(code="device_trouble", sentence=f"{device.name}: {word}", id=device.id))
-    for hid in sorted({*s.pending, *s.services}):
-        holder = s.holders[hid]
-        pending = s.pending.get(hid)
-        if pending is not None and pending.shortfall_told:
-            words_ = (
-                f"{words.label(hid, s)} says it {words.DID.get(pending.to, 'moved')}, but keeps its memory"
-            )
-            found.append(Trouble(code="not_released", sentence=words_, id=hid))
-        elif words.state(holder, s) == "failed":
-            words_ = note(holder.note, holder.note_facts, s) if holder.note else "could not start"
-            found.append(Trouble(code="start_failed", sentence=f"{words.label(hid, s)}: {words_}", id=hid))
-    return tuple(found)
-
-
-def _device_trouble(device: Device, age_s: float | None, s: Snapshot) -> str | None:
-    if device.trouble:
-        return device.trouble
-    if device.confidence == "declared":
-        return None
-    if age_s is None:
-        return "not read yet"
-    return f"last read {words.duration(age_s)} ago" if age_s > s.policy.reading_max_age_s else None

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from headway.core.commands import AddJob, Command, Configure, MoveJob, Reply, SetMode, SetWish
+from headway.core import lease_wishes
+from headway.core.commands import (
+    AddJob,
+    AskLease,
+    Claim,
+    Command,
+    Configure,
+    EndLease,
+    MoveJob,
+    RenewLease,
+    Reply,
+    SetMode,
+    SetWish,
+)
 from headway.core.draft import Draft, lane_of
 from headway.core.ends import hold_followers
 from headway.core.lifecycle import REVIVING, rule, strengthened
-from headway.core.model import Holder, Job, JobSpec, Service, ServiceSpec, Wish
+from headway.core.model import Holder, Job, JobSpec, Lease, Service, ServiceSpec, Wish
+from headway.core.replies import accepted, refused, resolve
 from headway.core.rules import find_job
 from headway.core.words import job_state
 
@@ -31,14 +44,14 @@ def apply(d: Draft, command: Command) -> Reply:
             return _set_mode(d, command)
         case Configure():
             return _configure(d, command)
-
-
-def _accepted(d: Draft, holder: str | None, **facts: Any) -> Reply:
-    return Reply(accepted=True, code="accepted", facts=facts, holder=holder, rev=d.base.rev + 1)
-
-
-def _refused(d: Draft, code: str, holder: str | None = None, **facts: Any) -> Reply:
-    return Reply(accepted=False, code=code, facts=facts, holder=holder, rev=d.base.rev)
+        case AskLease():
+            return lease_wishes.ask(d, command)
+        case EndLease():
+            return lease_wishes.end(d, command)
+        case RenewLease():
+            return lease_wishes.renew(d, command)
+        case Claim():
+            return lease_wishes.claim(d, command)
 
 
 def _set_mode(d: Draft, command: SetMode) -> Reply:
@@ -48,7 +61,7 @@ def _set_mode(d: Draft, command: SetMode) -> Reply:
         by = command.by if by is None else None
     d.set(mode=command.mode, mode_by=by)
     d.event("mode", None, mode=command.mode, by=command.by)
-    return _accepted(d, None, mode=command.mode)
+    return accepted(d, None, mode=command.mode)
 
 
 # ---------------------------------------------------------------- new jobs
@@ -61,13 +74,13 @@ def rank_key(enqueued_s: float, priority: int) -> float:
 
 def _add(d: Draft, command: AddJob) -> Reply:
     if command.spec.name in d.services:
-        return _refused(d, "name_taken", name=command.spec.name)
+        return refused(d, "name_taken", name=command.spec.name)
     view = d.view()
     for word in (*command.spec.after, *command.spec.after_ok):
         if find_job(word, view) is None:
-            return _refused(d, "unknown_after", after=word)
+            return refused(d, "unknown_after", after=word)
     job = _enqueue(d, command.spec, command.recipe, command.hold, command.by)
-    return _accepted(d, job.id, name=job.spec.name, held=command.hold)
+    return accepted(d, job.id, name=job.spec.name, held=command.hold)
 
 
 def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -> Job:
@@ -96,31 +109,20 @@ def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -
 # ---------------------------------------------------------------- verbs
 
 
-def resolve(d: Draft, target: str) -> Holder | str:
-    """The holder of that id, else the only living one of that name; else the code of the refusal."""
-    if target in d.holders:
-        return d.holders[target]
-    named = [h for h in d.holders.values() if h.spec.name == target]
-    living = [h for h in named if not (isinstance(h, Job) and h.ended)]
-    if len(living) == 1:
-        return living[0]
-    if len(living) > 1:
-        return "ambiguous"
-    return max(named, key=lambda h: h.since_s) if named else "not_found"
-
-
 def _set_wish(d: Draft, command: SetWish) -> Reply:
     holder = resolve(d, command.target)
     if isinstance(holder, str):
-        return _refused(d, holder, target=command.target)
+        return refused(d, holder, target=command.target)
+    if isinstance(holder, Lease):
+        return lease_wishes.set_wish(d, holder, command)
     if command.verb in REVIVING:
         return _revive(d, holder, command)
     if isinstance(holder, Job) and holder.ended:
-        return _refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
+        return refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
     if isinstance(holder, Service) and command.verb in ("cancel", "wind_down", "pause"):
-        return _refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
+        return refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
     if no := _cannot_pause(d, holder, command):
-        return _refused(d, no, holder.id)
+        return refused(d, no, holder.id)
     verb: Wish = command.verb  # type: ignore[assignment]
     waits = holder.form == holder.bottom and holder.id not in d.pending
     if isinstance(holder, Job) and waits:
@@ -129,14 +131,14 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
             d.put(gone)
             d.event("job.cancelled", holder.id, by=command.by)
             hold_followers(d, holder.id)
-            return _accepted(d, holder.id, done=True)
+            return accepted(d, holder.id, done=True)
         verb = "hold"
     elif waits or (verb == "pause" and not _up(d, holder)):
         verb = "hold"
     wish = strengthened(holder.wish, verb)
     d.put(replace(holder, wish=wish, wish_by=command.by, wish_s=d.now_s, note=command.reason or holder.note))
     d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish=wish, by=command.by)
-    return _accepted(d, holder.id, wish=wish, done=verb == "hold")
+    return accepted(d, holder.id, wish=wish, done=verb == "hold")
 
 
 def _up(d: Draft, holder: Holder) -> bool:
@@ -154,7 +156,7 @@ def _cannot_pause(d: Draft, holder: Holder, command: SetWish) -> str | None:
 def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
     """release, resume and retry set the wish back to run, by name. Nothing revives what was cancelled."""
     if holder.wish == "cancel":
-        return _refused(d, "cancelled", holder.id)
+        return refused(d, "cancelled", holder.id)
     fresh = {
         "wish": "run",
         "wish_by": command.by,
@@ -165,7 +167,7 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
     }
     if isinstance(holder, Job) and holder.ended:
         if command.verb != "retry":
-            return _refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
+            return refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
         again = {
             "ended": None,
             "ended_s": None,
@@ -175,13 +177,13 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         }
         d.put(replace(holder, **fresh, **again, form=holder.bottom))  # type: ignore[arg-type]
     elif command.verb == "retry" and isinstance(holder, Service):
-        return _refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
+        return refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
     elif command.verb == "retry":
-        return _refused(d, "not_ended", holder.id)
+        return refused(d, "not_ended", holder.id)
     else:
         d.put(replace(holder, **fresh))  # type: ignore[arg-type]
     d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish="run", by=command.by)
-    return _accepted(d, holder.id, wish="run", done=True)
+    return accepted(d, holder.id, wish="run", done=True)
 
 
 # ---------------------------------------------------------------- order, config
@@ -191,21 +193,21 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
     """Moving by hand writes the rank key."""
     job = resolve(d, command.target)
     if not isinstance(job, Job):
-        return _refused(d, job if isinstance(job, str) else "not_a_job", target=command.target)
+        return refused(d, job if isinstance(job, str) else "not_a_job", target=command.target)
     if job.ended:
-        return _refused(d, "already_ended", job.id, target=job.id, ended=job.ended)
+        return refused(d, "already_ended", job.id, target=job.id, ended=job.ended)
     if lane_of(job, job.id in d.pending) is None:
-        return _refused(d, "not_queued", job.id, target=job.id, state=job_state(job, d.pending.get(job.id)))
+        return refused(d, "not_queued", job.id, target=job.id, state=job_state(job, d.pending.get(job.id)))
     line = [entry for entry in d.lane(job.lane) if entry[1] != job.id]
     keys = [key for key, _ in line]
     if command.where in ("before", "after"):
         other = resolve(d, command.other or "")
         if isinstance(other, Job) and other.id == job.id:
-            return _refused(d, "itself", job.id, target=job.id)
+            return refused(d, "itself", job.id, target=job.id)
         ids = [hid for _, hid in line]
         if not isinstance(other, Job) or other.id not in ids:
             state = job_state(other, d.pending.get(other.id)) if isinstance(other, Job) else None
-            return _refused(d, "not_queued", target=command.other, state=state)
+            return refused(d, "not_queued", target=command.other, state=state)
         at = ids.index(other.id) + (command.where == "after")
     else:
         at = 0 if command.where == "top" else len(keys)
@@ -220,7 +222,7 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
         key = low + SPACE_S / 2
     d.put(replace(job, key=key))
     d.event("job.moved", job.id, where=command.where, other=command.other, by=command.by)
-    return _accepted(d, job.id, done=True)
+    return accepted(d, job.id, done=True)
 
 
 def _between(low: float | None, high: float | None, own: float) -> float:
@@ -244,7 +246,7 @@ def _configure(d: Draft, command: Configure) -> Reply:
             seen.add(recipe.name)
             _enqueue(d, recipe, recipe.name, hold, by="config")
     d.set(recipes_seen=frozenset(seen))
-    return _accepted(d, None)
+    return accepted(d, None)
 
 
 def _service(d: Draft, spec: ServiceSpec) -> None:

@@ -6,7 +6,9 @@ from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any
 
-from headway.core.model import GIB, MIB, FormName, Holder, HolderId, Job, Pending, Service, Snapshot
+from headway.core.draft import LEASE_LANE
+from headway.core.leases import overdue
+from headway.core.model import GIB, MIB, FormName, Holder, HolderId, Job, Lease, Pending, Service, Snapshot
 
 JOB_STATES = (
     "held", "queued", "starting", "running", "frozen", "parking", "parked", "resuming", "winding_down", "stopping",
@@ -14,6 +16,10 @@ JOB_STATES = (
 )  # fmt: skip
 SERVICE_STATES = (
     "stopped", "starting", "awake", "draining", "sleeping", "asleep", "waking", "stopping", "failed", "unknown",
+)  # fmt: skip
+LEASE_STATES = (
+    "waiting", "granting", "granted", "overdue", "leaving", "returning", "counted",
+    "released", "gone", "cancelled", "revoked", "lapsed", "waited_out",
 )  # fmt: skip
 FAILED_AFTER = 2  # the first failed start is tried again at once
 ENDED = ("done", "failed", "cancelled", "lost")
@@ -44,6 +50,8 @@ def state(holder: Holder, s: Snapshot) -> str:
         return job_state(holder, pending)
     if isinstance(holder, Service):
         return service_state(holder, pending)
+    if isinstance(holder, Lease):
+        return lease_state(holder, pending, s.now_s)
     return holder.form or holder.top
 
 
@@ -84,6 +92,18 @@ def service_state(service: Service, pending: Pending | None) -> str:
     return "asleep"
 
 
+def lease_state(lease: Lease, pending: Pending | None, now_s: float) -> str:
+    if lease.ended is not None:
+        return lease.ended if pending is None else "returning"
+    if pending is not None and pending.frees:
+        return "leaving"
+    if lease.form == lease.bottom:
+        return "waiting" if pending is None else "granting"
+    if lease.kind == "claim":
+        return "counted"
+    return "overdue" if overdue(lease, now_s) else "granted"
+
+
 def label(hid: str, s: Snapshot) -> str:
     """What people call a holder: its name, a job's id beside it. Anything else stays as it is."""
     holder = s.holders.get(hid)
@@ -103,18 +123,21 @@ def matching(s: Snapshot, target: str, kind: str | None) -> tuple[HolderId, ...]
     if fits is not None and kind in (None, fits.kind):
         return (target,)
     same = [h for h in s.holders.values() if h.spec.name == target and kind in (None, h.kind)]
-    living = sorted(h.id for h in same if not (isinstance(h, Job) and h.ended))
+    living = sorted(h.id for h in same if not (isinstance(h, Job | Lease) and h.ended))
     if living:
         return tuple(living)
-    ended = [h for h in same if isinstance(h, Job)]
-    return (max(ended, key=lambda job: (job.ended_s or 0.0, job.enqueued_s, job.id)).id,) if ended else ()
+    asked = {
+        h.id: h.enqueued_s if isinstance(h, Job) else h.asked_s for h in same if isinstance(h, Job | Lease)
+    }
+    ended = [(h.ended_s or 0.0, asked[h.id], h.id) for h in same if isinstance(h, Job | Lease)]
+    return (max(ended)[2],) if ended else ()
 
 
-def position(job: Job, s: Snapshot) -> int | None:
+def position(holder: Job | Lease, s: Snapshot) -> int | None:
     """Its place in the line of its lane, from 1; None when it does not stand in line."""
-    line = s.queue.get(job.lane, ())
-    at = bisect_left(line, (job.key, job.id))
-    return at + 1 if at < len(line) and line[at][1] == job.id else None
+    line = s.queue.get(holder.lane if isinstance(holder, Job) else LEASE_LANE, ())
+    at = bisect_left(line, (holder.key, holder.id))
+    return at + 1 if at < len(line) and line[at][1] == holder.id else None
 
 
 def size(bytes_: float) -> str:

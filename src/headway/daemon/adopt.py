@@ -10,7 +10,7 @@ from typing import Any
 from headway.core import codec, wishes
 from headway.core.commands import Configure
 from headway.core.draft import Draft
-from headway.core.facts import RunSeen
+from headway.core.facts import LeaseGone, RunSeen
 from headway.core.fold import fold
 from headway.core.model import (
     Device,
@@ -18,6 +18,7 @@ from headway.core.model import (
     Holder,
     HolderId,
     Job,
+    Lease,
     Move,
     Pending,
     Policy,
@@ -29,7 +30,7 @@ from headway.daemon.act import hook_id
 from headway.daemon.observe import run_seen
 from headway.ports import Runs, Saved
 
-KINDS: Mapping[str, type[Holder]] = {"service": Service, "job": Job}
+KINDS: Mapping[str, type[Holder]] = {"service": Service, "job": Job, "lease": Lease, "claim": Lease}
 INSTANTS = (
     "since_s",
     "key",
@@ -43,6 +44,9 @@ INSTANTS = (
     "idle_since_s",
     "limit_at_s",
     "answered_s",
+    "asked_s",
+    "granted_s",
+    "expires_s",
 )
 FIRST_REV = 1
 RUNS_KEPT = 200  # ended runs whose files and logs stay
@@ -88,6 +92,8 @@ def adopt(
         mode=mode,
         mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
         next_job=int(meta.get("next_job", "1")),
+        next_lease=int(meta.get("next_lease", "1")),
+        fencing=int(meta.get("fencing", "0")),
         recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
         boot_id=runs.boot_id,
     )
@@ -108,6 +114,7 @@ def adopt(
             _restore(draft, pending, runs, pending.holder in open_services)
     adopted = Adopted(draft=draft, snapshot=base)
     _see_runs(adopted, runs)
+    _end_of_another_boot(draft)
     known = sum(kind in KINDS for _, kind, _ in saved.holders)
     draft.event("daemon.started", None, holders=known, boot_id=runs.boot_id)
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
@@ -174,6 +181,9 @@ def _intents(saved: Saved, journal: Iterable[Mapping[str, Any]]) -> list[dict[st
 def _restore(draft: Draft, pending: Pending, runs: Runs, is_open: bool) -> None:
     """Keep a move only where something of it can be seen; else state is read anew and decided anew."""
     holder = draft.holders[pending.holder]
+    if isinstance(holder, Lease):
+        _restore_lease(draft, holder, pending)
+        return
     number = int(n) if pending.creates and (n := (pending.run_id or "").rpartition(".")[2]).isdigit() else 0
     if reason := _over(holder, pending, number, is_open):
         _drop_intent(draft, pending, reason)
@@ -191,6 +201,23 @@ def _restore(draft: Draft, pending: Pending, runs: Runs, is_open: bool) -> None:
         draft.move(replace(pending, limit_at_s=limit_at_s))
     else:
         _drop_intent(draft, pending, "no_trace")
+
+
+def _restore_lease(draft: Draft, lease: Lease, pending: Pending) -> None:
+    """Its program may have heard of it already, so it is gone on with; nothing of it is to be seen anywhere."""
+    if pending.started_s < lease.since_s:
+        _drop_intent(draft, pending, "done")
+        return
+    if not pending.frees:
+        draft.put(replace(lease, devices=pending.devices))
+    draft.move(replace(pending, limit_at_s=max(pending.limit_at_s, draft.now_s + OUTCOME_S)))
+
+
+def _end_of_another_boot(draft: Draft) -> None:
+    """No process outlives its boot. Of this one whoever watches the processes of leases tells the end."""
+    for holder in list(draft.holders.values()):
+        if isinstance(holder, Lease) and holder.pid is not None and holder.boot_id != draft.base.boot_id:
+            fold(draft, LeaseGone(lease=holder.id))
 
 
 def _over(holder: Holder, pending: Pending, number: int, is_open: bool) -> str | None:

@@ -18,8 +18,8 @@ from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
-from headway.daemon.loop import Loop
-from headway.daemon.observe import Watcher
+from headway.daemon.loop import TURN_S, Loop
+from headway.daemon.observe import POLL_S, Watcher
 from headway.daemon.record import Recorder
 from headway.daemon.table import rows
 from headway.daemon.tail import Tail
@@ -60,13 +60,19 @@ class Outside:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the config says. `name` and `salt` are random words; the salt of the first start of all is kept."""
+    """What the config says. `name` and `salt` are random words; the salt of the first start of all is kept.
+
+    Attributes:
+        pace: how many times slower than in life polls, ticks and idle turns are. Only a simulation changes it: what
+            is right must not depend on them.
+    """
 
     configure: Configure
     policy: Policy
     mode: Mode
     name: str
     salt: str
+    pace: float = 1.0
 
 
 class Daemon:
@@ -94,7 +100,7 @@ class Daemon:
         self.tail = Tail(out.requests, saved.offsets)
 
     def _wire(self, adopted: Adopted) -> None:
-        out = self.out
+        out, pace = self.out, self.settings.pace
         self.hub = StateHub(adopted.snapshot)
         self.recorder = Recorder(out.store, out.journal, out.clock, out.told)
         self.recorder.collect(adopted.draft, adopted.snapshot)
@@ -108,6 +114,7 @@ class Daemon:
             spawn=self.tasks.spawn,
             read_now=out.meter.read_now,
             told=out.ask,
+            poll_s=POLL_S * pace,
         )
         self.act = Act(
             drivers=out.drivers,
@@ -119,7 +126,9 @@ class Daemon:
             watch=self.watcher.watch,
             trouble=out.trouble,
         )
-        self.loop = Loop(adopted.snapshot, out.clock, self.hub, self.act, self.recorder, self._gates)
+        self.loop = Loop(
+            adopted.snapshot, out.clock, self.hub, self.act, self.recorder, self._gates, TURN_S * pace
+        )
 
     async def start(self) -> None:
         """Write the table, go on with what was under way, and turn. Gates may connect from now on."""
@@ -179,7 +188,7 @@ class Daemon:
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:
                 self.tasks.spawn("tidy", self._tidy())
-            await asyncio.sleep(1.0)
+            await asyncio.sleep(TURN_S * self.settings.pace)
 
     def _fence(self, awaited: Collection[str], turn: int) -> None:
         """End gates that a close waited for in vain; say so of one that cannot be ended."""

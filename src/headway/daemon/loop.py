@@ -13,7 +13,7 @@ from headway.core.decide import decide
 from headway.core.draft import Draft
 from headway.core.facts import Fact
 from headway.core.fold import decided, fold
-from headway.core.model import CloseGate, Decision, Measure, Move, OpenGate, Signal, Snapshot
+from headway.core.model import Decision, Measure, Move, Signal, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.hub import StateHub
 from headway.daemon.record import Recorder
@@ -36,7 +36,9 @@ class Loop:
         act: Act,
         recorder: Recorder,
         gates: Callable[[Snapshot, Decision], None],
+        turn_s: float = TURN_S,
     ) -> None:
+        self._turn_s = turn_s
         self._s, self._clock, self._hub, self._act = snapshot, clock, hub, act
         self._recorder, self._gates = recorder, gates
         self._facts: list[Fact] = []
@@ -61,7 +63,7 @@ class Loop:
         """Turns until cancelled."""
         recheck_at_s = float("inf")
         while True:
-            wait_s = min(TURN_S, max(RECHECK_S, recheck_at_s - self._clock.now_s()))
+            wait_s = min(self._turn_s, max(RECHECK_S, recheck_at_s - self._clock.now_s()))
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):  # wait_for may swallow a cancel on Python 3.11
                     await self._wake.wait()
@@ -105,7 +107,7 @@ class Loop:
 
     def _do(self, decision: Decision, creating: bool, saved: bool = True) -> None:
         for action in decision.actions:
-            match action:
+            match action:  # the gates were told by their revision in the snapshot
                 case Move() if action.creates == creating:
                     pending = self._s.pending[action.holder]
                     if self._recorder.allows(action, pending, self._s, saved):
@@ -116,5 +118,3 @@ class Loop:
                     self._act.measure(action)
                 case Signal() if not creating:
                     self._act.signal(action)
-                case OpenGate() | CloseGate() | _:
-                    pass  # the gates were told by their revision in the snapshot

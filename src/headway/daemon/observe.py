@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from headway.core.facts import DeviceRead, Fact, JobTold, MeterSilent, Observed, RunSeen
 from headway.core.model import Job, Service, Snapshot
 from headway.errors import HeadwayError
-from headway.ports import Clock, Driver, Reading, Runs, RunState
+from headway.ports import Clock, Driver, Reading, Runs, RunState, Seen
 
 POLL_S = 1.0
 SOON_S = 0.05  # while a close waits for the engine to read idle, or nothing is known of a service
 TOLD_EVERY_S = 5.0
 PROBE_LIMIT_S = 3.0
 STRANGERS_MAX = 8  # processes of others that are named
+FRESH_S = 3.0  # a reading that says the same as one of this age is not told again
 APPEAR_S = 5.0  # a run that was announced and never comes
 
 
@@ -47,14 +49,16 @@ class Watcher:
         spawn: Callable[[str, Coroutine[Any, Any, Any]], None],
         read_now: Callable[[], None],
         told: Callable[[Job], object] | None = None,
+        poll_s: float = POLL_S,
     ) -> None:
         self._runs, self._drivers, self._clock = runs, drivers, clock
         self._tell, self._snapshot, self._spawn, self._read_now = tell, snapshot, spawn, read_now
-        self._told = told
+        self._told, self._poll_s = told, poll_s
         self._watched: set[str] = set()
         self._probing: set[str] = set()
         self._probed_s: dict[str, float] = {}
         self._asked_s: dict[str, float] = {}
+        self._read: dict[str, DeviceRead] = {}
         self._stirred = asyncio.Event()
 
     # ---------------------------------------------------------------- runs
@@ -106,12 +110,12 @@ class Watcher:
     def tick(self) -> float:
         """Probe whom it is time to probe. Returns seconds until the next call makes sense."""
         s, now_s = self._snapshot(), self._clock.now_s()
-        wait_s = POLL_S
+        wait_s = self._poll_s
         for sid in s.services:
             service = s.service(sid)
             if service is None:
                 continue
-            every_s = SOON_S if _closing(service) or service.form is None else POLL_S
+            every_s = SOON_S if _closing(service) or service.form is None else self._poll_s
             due_s = self._probed_s.get(sid, float("-inf")) + every_s
             if due_s <= now_s:
                 self.probe(sid)
@@ -144,6 +148,8 @@ class Watcher:
             return  # unknown, and what was known grows old
         finally:
             self._probing.discard(service.id)
+        if self._known(service.id, seen):
+            return
         self._tell(
             Observed(
                 holder=service.id,
@@ -155,6 +161,16 @@ class Watcher:
                 down=seen.down,
             )
         )
+
+    def _known(self, sid: str, seen: Seen) -> bool:
+        """Would it change nothing? What is the same as a moment ago needs no turn."""
+        s = self._snapshot()
+        service = s.service(sid)
+        if service is None or sid in s.pending or _closing(service):
+            return False
+        told = (seen.form, seen.ready, seen.engine_active, seen.upstream)
+        now = (service.form, service.ready, service.engine_active, service.upstream)
+        return told == now and not seen.down
 
     async def _ask(self, job: Job) -> None:
         assert self._told is not None
@@ -182,24 +198,34 @@ class Watcher:
                     seen[state.holder] = seen.get(state.holder, 0) + bytes_
                 elif bytes_:
                     strangers.append((pid, bytes_))
-            facts.append(
-                DeviceRead(
-                    device=device.id,
-                    name=device.name,
-                    index=device.index,
-                    at_s=reading.at_s,
-                    total_bytes=device.total_bytes,
-                    used_bytes=device.used_bytes,
-                    free_bytes=device.free_bytes,
-                    seen=seen,
-                    confidence=device.confidence,
-                    pool="unified" if device.pool == "unified" else "own",
-                    trouble=device.trouble,
-                    per_process=per_process,
-                    strangers=tuple(sorted(strangers, key=lambda one: (-one[1], one[0]))[:STRANGERS_MAX]),
-                )
+            found = DeviceRead(
+                device=device.id,
+                name=device.name,
+                index=device.index,
+                at_s=reading.at_s,
+                total_bytes=device.total_bytes,
+                used_bytes=device.used_bytes,
+                free_bytes=device.free_bytes,
+                seen=seen,
+                confidence=device.confidence,
+                pool="unified" if device.pool == "unified" else "own",
+                trouble=device.trouble,
+                per_process=per_process,
+                strangers=tuple(sorted(strangers, key=lambda one: (-one[1], one[0]))[:STRANGERS_MAX]),
             )
+            if not self._stands(found):
+                self._read[device.id] = found
+                facts.append(found)
         return facts
+
+    def _stands(self, found: DeviceRead) -> bool:
+        """Does what was read last still hold, as nothing moves and nothing changed since?"""
+        s, last = self._snapshot(), self._read.get(found.device)
+        device = s.devices.get(found.device)
+        if last is None or device is None or device.read_at_s != last.at_s or s.pending:
+            return False
+        fresh = found.at_s - last.at_s < FRESH_S and last.at_s >= device.last_change_s
+        return fresh and replace(found, at_s=last.at_s) == last
 
 
 def _closing(service: Service) -> bool:

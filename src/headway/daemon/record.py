@@ -112,11 +112,13 @@ class Recorder:
         for event in draft.events:
             self._events.append((event, wall_s))
             self._told(event)
-        if draft.other.keys() & {"mode", "next_job", "recipes_seen"}:
+        if draft.other.keys() & {"mode", "next_job", "next_lease", "fencing", "recipes_seen"}:
             self._meta |= {
                 "mode": s.mode,
                 "mode_by": s.mode_by or "",
                 "next_job": str(s.next_job),
+                "next_lease": str(s.next_lease),
+                "fencing": str(s.fencing),
                 "recipes_seen": "\n".join(sorted(s.recipes_seen)),
             }
 

@@ -9,9 +9,11 @@ import aiohttp
 
 from headway.core.model import MoveRule
 from headway.drivers.command import CommandDriver
+from headway.drivers.lease import LeaseDriver
 from headway.drivers.llamacpp import LlamaCppDriver
 from headway.drivers.process import ProcessDriver
 from headway.drivers.restart import RestartDriver
+from headway.drivers.vllm import VllmDriver
 from headway.ports import Clock, Driver, Runs
 
 
@@ -27,7 +29,9 @@ class DriverClass(Protocol):
 _CLASSES: tuple[DriverClass, ...] = (
     ProcessDriver,
     LlamaCppDriver,
+    VllmDriver,
     RestartDriver,
     CommandDriver,
+    LeaseDriver,
 )
 DRIVERS: Mapping[str, DriverClass] = {one.name: one for one in _CLASSES}

@@ -3,9 +3,10 @@
 After the first heartbeat the status is sent; whatever fails then is one error event, then the end.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
-from headway.gate import refusals
+from headway.gate import local, refusals
 from headway.gate.heads import RequestHead, ResponseHead, write_response
 from headway.gate.lines import Refused
 from headway.gate.record import Record
@@ -13,24 +14,16 @@ from headway.gate.record import Record
 if TYPE_CHECKING:
     from headway.gate.protocol import Client
 
-HEARTBEAT = b": headway\n\n"
 ERROR_TEXT_MAX_BYTES = 64 * 1024
+KEPT: Final = (b"Connection: keep-alive",)  # an HTTP/1.0 client must be told
 
 
 class Answer:
     """One answer. `client` is None once it's gone: then everything is dropped."""
 
     __slots__ = (
-        "_chunked",
-        "_clipped",
-        "_error",
-        "_recode",
-        "beating",
-        "client",
-        "head",
-        "record",
-        "started",
-    )
+        "_chunked", "_clipped", "_error", "_more", "_recode", "beating", "client", "head", "record", "started",
+    )  # fmt: skip
 
     def __init__(self, client: "Client", head: RequestHead, record: Record) -> None:
         self.client: Client | None = client
@@ -40,6 +33,12 @@ class Answer:
         self._chunked = head.minor == 1
         self._recode = self._clipped = False
         self._error = b""
+        self._more = local.cors(head, client.hub.origins) if b"origin" in head.fields else ()
+
+    @property
+    def shape(self) -> refusals.Shape:
+        """Whose API its client reads."""
+        return refusals.shape_of(self.head.path)
 
     def write(self, data: bytes) -> None:
         """Send bytes of the answer."""
@@ -60,19 +59,24 @@ class Answer:
 
     def begin(self, read: ResponseHead, to_end: bool) -> None:
         """Its head. `to_end`: the body ends with the connection. After heartbeats only the body can pass."""
+        self.record.begins(read)
         if self.beating:
-            self._clipped, self._recode = read.status != 200 or not read.stream, True
+            self._clipped, self._recode = read.status != 200 or not read.stream or read.encoded, True
             return
         self._recode = read.chunked and not self._chunked
         if to_end or self._recode:
             self.close_after()
-        framing = b"" if self._recode else read.framing
-        self.write(write_response(read, self.record.id, framing=framing, close=self.closes()))
+        framing, closes = b"" if self._recode else read.framing, self.closes()
+        more = self._more if self._chunked or closes else (*self._more, *KEPT)
+        self.write(write_response(read, self.record.id, framing=framing, close=closes, more=more))
 
     def data(self, data: bytes, parts: list[bytes]) -> None:
         """A piece of its body: `data` as it came, `parts` without the chunk framing."""
-        self.record.out_bytes += len(data)
-        self.record.tail(data)
+        record = self.record
+        record.out_bytes += len(data)
+        if record.usage is not None:
+            for part in parts:
+                record.usage.feed(part)
         if not self._recode:
             self.write(data)
         elif self._clipped:
@@ -85,7 +89,7 @@ class Answer:
     def end(self) -> None:
         """Its last byte came."""
         if self._clipped:
-            self._fail(self._error)
+            self._fail(refusals.error_of(self.shape, self.record.status, self._error))
         elif self.beating and self._chunked:
             self.write(b"0\r\n\r\n")
 
@@ -97,29 +101,33 @@ class Answer:
             self.beating = True
             if not self._chunked:
                 self.close_after()
-            self.write(refusals.stream_head(self.record.id, chunked=self._chunked))
-        self._event(HEARTBEAT)
+            self.write(refusals.stream_head(self.record.id, chunked=self._chunked, more=self._more))
+        self._event(refusals.heartbeat(self.shape))
 
     def refuse(self, refused: Refused) -> None:
         """An error of the gate's own."""
         self.record.refused(refused.code, refused.status)
-        shape = refusals.shape_of(self.head.path)
-        body = refusals.encode(refusals.document(shape, refused.code, refused.status, refused.facts))
+        facts, extra = refused.facts, refusals.retry_headers(refused)
+        if extra:
+            facts = {**facts, "retry_after_s": int(extra["Retry-After"])}
+        document = refusals.document(self.shape, refused.code, refused.status, facts)
         if self.beating:
-            self._fail(body)
+            self._fail(document)
         else:
-            self.reply(refused.status, body, "application/json", refusals.retry_headers(refused))
+            self.reply(refused.status, refusals.encode(document), "application/json", extra)
 
     def reply(self, status: int, body: bytes, media: str, extra: dict[str, str]) -> None:
         """A whole answer of the gate's own."""
+        closes = self.closes()
+        more = self._more if self._chunked or closes else (*self._more, *KEPT)
         self.write(
-            refusals.reply(status, body, media=media, request_id=self.record.id, close=self.closes(),
-                           head_only=self.head.method == "HEAD", extra=extra)
+            refusals.reply(status, body, media=media, request_id=self.record.id, close=closes,
+                           head_only=self.head.method == "HEAD", extra=extra, more=more)
         )  # fmt: skip
 
-    def _fail(self, document: bytes) -> None:
+    def _fail(self, document: Mapping[str, Any]) -> None:
         self.close_after()
-        self._event(b"data: " + document.replace(b"\n", b" ") + b"\n\n")
+        self._event(refusals.error_event(self.shape, document))
         if self._chunked:
             self.write(b"0\r\n\r\n")
 

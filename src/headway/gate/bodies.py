@@ -7,6 +7,7 @@ only the part named `model` of a multipart form.
 import hashlib
 import json
 import re
+import zlib
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,12 +18,14 @@ from headway.gate.heads import BadRequest
 BUFFER_MAX_BYTES = 64 * 1024 * 1024
 LINE_MAX_BYTES = 16 * 1024
 SECOND_LOOK_MAX_BYTES = 1024 * 1024
+CODINGS: Final = ("gzip", "x-gzip", "deflate")
 
 _Object = dict[str, msgspec.Raw]
 _OBJECT: Final = msgspec.json.Decoder(_Object)
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 _HEX: Final = re.compile(rb"[0-9A-Fa-f]{1,15}\Z")
+_FIELD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n\Z")
 _PART: Final = re.compile(rb'[\r\n;]\s*name="?model"?[\r\n;]', re.IGNORECASE)
 
 
@@ -47,10 +50,11 @@ class Length:
 class Chunked:
     """A chunked body: finds its end, and collects what it carries when `parts` is a list."""
 
-    __slots__ = ("_line", "_state", "done", "left", "parts")
+    __slots__ = ("_line", "_state", "done", "left", "parts", "trailer")
 
     def __init__(self, parts: list[bytes] | None) -> None:
         self.parts, self.done, self.left = parts, False, 0
+        self.trailer = b""  # its lines, without the empty one at the end
         self._line, self._state = b"", "size"
 
     def feed(self, data: bytes) -> int:
@@ -84,12 +88,19 @@ class Chunked:
             self._state = "size"
         elif self._state == "trailer":
             self.done = line == b"\r\n"
+            if not self.done:
+                self._take_trailer(line)
         else:
-            size = line[:-2].partition(b";")[0].rstrip(b" \t")
+            size = line[:-2].partition(b";")[0]
             if not _HEX.match(size):
                 raise BadRequest("chunk")
             self.left = int(size, 16)
             self._state = "after" if self.left else "trailer"
+
+    def _take_trailer(self, line: bytes) -> None:
+        self.trailer += line
+        if not _FIELD.match(line) or len(self.trailer) > LINE_MAX_BYTES:
+            raise BadRequest("chunk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +117,8 @@ class Read:
 
 def read_body(body: bytes, media: str) -> Read:
     """Look at a whole body. One that cannot be read names no model and is passed as it is."""
-    if media.startswith("multipart/form-data"):
-        span = _model_part(body, media)
+    if is_form(media):
+        span = model_part(body, media)
         model = body[span[0] : span[1]].decode("utf-8", "replace") if span is not None else None
         return Read(body, model, form=True)
     try:
@@ -115,6 +126,38 @@ def read_body(body: bytes, media: str) -> Read:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return Read(body, broken=says_json(media) and not _is_json(body))
     return Read(body, _text(fields.get("model")), bytes(fields.get("stream", b"")) == b"true", fields)
+
+
+def unpack(data: bytes, coding: str) -> bytes | None:
+    """The content of a compressed body; None when it's broken. `coding` is one of CODINGS.
+
+    Raises BadRequest when it has more than BUFFER_MAX_BYTES.
+    """
+    out: list[bytes] = []
+    room = BUFFER_MAX_BYTES
+    raw = coding == "deflate" and data[:1] not in (
+        b"\x78",
+        b"\x58",
+        b"\x18",
+    )  # some send it without zlib's frame
+    while data:
+        inflate = zlib.decompressobj(-15 if raw else 47)  # 47: gzip's frame or zlib's, as it comes
+        try:
+            out.append(inflate.decompress(data, room + 1))
+        except zlib.error:
+            return None
+        room -= len(out[-1])
+        if room < 0:
+            raise BadRequest("body_too_large", 413)
+        if not inflate.eof:
+            return None  # cut off
+        data = inflate.unused_data
+    return b"".join(out)
+
+
+def is_form(media: str) -> bool:
+    """Whether a body of this type is a multipart form."""
+    return media[:19].lower() == "multipart/form-data"
 
 
 def says_json(media: str) -> bool:
@@ -140,7 +183,7 @@ def rewrite(read: Read, media: str, model: str | None, *, ollama: bool) -> bytes
     With `ollama` the field `keep_alive` is taken out: how long a model stays is not the caller's to say.
     """
     if read.form:
-        span = _model_part(read.body, media)
+        span = model_part(read.body, media)
         if model is None or span is None:
             return read.body
         return read.body[: span[0]] + model.encode() + read.body[span[1] :]
@@ -158,11 +201,17 @@ def rewrite(read: Read, media: str, model: str | None, *, ollama: bool) -> bytes
 
 def conversation(read: Read, salt: str, client: str) -> str | None:
     """A salted hash of system prompt, first user message and client; None without messages or salt."""
-    if not salt or read.fields is None or "messages" not in read.fields:
+    fields = read.fields
+    messages = None if fields is None else fields.get("messages", fields.get("input"))
+    if not salt or fields is None or messages is None:
         return None
-    seen = hashlib.sha256(salt.encode() + client.encode() + bytes(read.fields.get("system", b"")))
+    system = fields.get("system", fields.get("instructions", b""))
+    seen = hashlib.sha256(salt.encode() + client.encode() + bytes(system))
+    if memoryview(messages)[0] == ord('"'):  # the input of a response may be just what the user says
+        seen.update(messages)
+        return seen.hexdigest()[:24]
     try:
-        for raw in _LIST.decode(read.fields["messages"]):
+        for raw in _LIST.decode(messages):
             seen.update(raw)
             if _text(_OBJECT.decode(raw).get("role")) == "user":
                 return seen.hexdigest()[:24]
@@ -180,7 +229,7 @@ def _text(raw: msgspec.Raw | None) -> str | None:
         return None
 
 
-def _model_part(body: bytes, media: str) -> tuple[int, int] | None:
+def model_part(body: bytes, media: str) -> tuple[int, int] | None:
     """Where the content of the part named `model` begins and ends."""
     found = re.search(r'boundary="?([^";]+)"?', media, re.IGNORECASE)
     if found is None:

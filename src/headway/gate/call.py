@@ -1,10 +1,10 @@
 """The call to the server: dial or take an idle connection, send, pass the answer on, once more where that is safe."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from headway.gate import bodies
+from headway.gate import local
 from headway.gate.callers import Caller
-from headway.gate.heads import RequestHead, ResponseHead, write_request, write_response
+from headway.gate.heads import BadResponse, RequestHead, ResponseHead, write_request, write_response
 from headway.gate.lines import Held, Refused, refusal
 from headway.gate.request import Request, Step
 from headway.gate.tunnel import Tunnel
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from headway.gate.protocol import Client
 
 UPLOAD_HIGH_BYTES = 256 * 1024
+AUTHORIZATION: Final = frozenset((b"authorization",))
+CREDENTIALS: Final = frozenset((b"authorization", b"x-api-key"))
+PACKED: Final = frozenset(
+    (b"accept-encoding",)
+)  # the head was sent: it can't say any more how the body is packed
 
 
 class Call(Request):
@@ -40,16 +45,15 @@ class Call(Request):
         if row is None or address is None or self.to is None:
             self._unreachable()
             return
-        body, length = b"", None
-        if self.intake.buffered:
-            ollama = self.to.path.startswith("/api/")
-            body = bodies.rewrite(self.intake.what, self.intake.media, row.model, ollama=ollama)
-            length = len(body)
-        path = (address.prefix + self.to.path).encode("latin-1")
+        path = self.to.path
+        if row.model is not None and "model=" in path:
+            path = local.rename_query(path, row.model)
+        ours = self.intake.outgoing(row.model, ollama=path.startswith("/api/"))
+        key = self.hub.keys.get(row.name)
         self._data = write_request(
-            self.head, path, address.host_header, self.record.id, length=length,
-            key=self.hub.keys.get(row.name), strip=self.caller.ours,
-        ) + body  # fmt: skip
+            self.head, (address.prefix + path).encode("latin-1"), address.host_header, self.record.id,
+            framing=ours.framing, key=key, without=self._without(ours.without, key),
+        ) + ours.data  # fmt: skip
         again = not self.intake.streams and not self._retried
         idle = self.hub.pool.take(address, self.hub.now()) if again else None
         if idle is not None:
@@ -57,6 +61,14 @@ class Call(Request):
         else:
             self.step = Step.CONNECTING
             self.connect = self.hub.dial(address, self)
+
+    def _without(self, names: frozenset[bytes], key: bytes | None) -> frozenset[bytes]:
+        """Header lines that must not pass: those of `names`, and credentials that are ours or give way to a key."""
+        if self.caller.ours:
+            names |= CREDENTIALS
+        elif key is not None:
+            names |= AUTHORIZATION
+        return names | PACKED if self.answer.beating else names
 
     def reached(self, upstream: Upstream) -> None:
         """The server took the connection."""
@@ -139,6 +151,7 @@ class Call(Request):
         """The final head."""
         self.record.answered(read.status, self.hub.now())
         self._data = b""
+        self.digest()
         self.settle_close()
         self.answer.begin(read, to_end=length is None and not read.chunked)
 
@@ -173,10 +186,15 @@ class Call(Request):
         self.fail("upstream_bad", 502)
 
     def tunnel_open(self, read: ResponseHead, rest: bytes) -> None:
-        """The server switched protocols: from here bytes pass both ways. An idle tunnel does not pin."""
+        """The server switched protocols: from here bytes pass both ways. An idle tunnel does not pin.
+
+        Raises BadResponse when nobody asked for it.
+        """
         upstream = self.upstream
         if upstream is None:
             return
+        if not self.head.upgrade:
+            raise BadResponse("it switched protocols unasked")
         self.record.answered(101, self.hub.now())
         self.answer.write(write_response(read, self.record.id, framing=b"", close=False))
         self.answer.close_after()

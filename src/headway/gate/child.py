@@ -5,6 +5,7 @@ import contextlib
 import functools
 import gc
 import os
+import resource
 import signal
 import socket
 import struct
@@ -23,6 +24,7 @@ from headway.gate.spec import Spec
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.1, 1.0
 LINK_HIGH_BYTES = 4 * 1024 * 1024
 GONE_POLL_S = 0.05
+LEAVE_QUIET_S = 10.0  # a kept connection without a request for this long is closed by a gate that is replaced
 
 
 class LinkConnection(asyncio.Protocol):
@@ -78,14 +80,15 @@ def _is_ours(sock: socket.socket) -> bool:
 class Child:
     """One serving gate process."""
 
-    def __init__(self, spec: Spec, gate: str, fds: dict[str, int]) -> None:
-        self.spec, self.gate, self.fds = spec, gate, fds
+    def __init__(self, spec: Spec, gate: str, fds: dict[str, int], ready_fd: int | None) -> None:
+        self.spec, self.gate, self.fds, self._ready_fd = spec, gate, fds, ready_fd
         loop = asyncio.get_running_loop()
         self.loop = loop
         self.log = RequestLog(Path(spec.requests_dir), gate)
         identity = Identity(gate, os.getpid(), spec.version, loop.time(), str(self.log.path()))
         self.hub = Hub(loop, identity, self.log.put, boot=_boot_id())
-        self.hub.on_drain = self.leave
+        self.hub.dropped = lambda: self.log.dropped_total
+        self.hub.on_drain = self._told_to_drain
         self._servers: list[asyncio.Server] = []
         self._leave = asyncio.Event()
         self._hurry = False
@@ -106,6 +109,10 @@ class Child:
         self.hub.start()
         link = self.loop.create_task(self._keep_link())
         await self._accept()
+        if self._ready_fd is not None:
+            with contextlib.suppress(OSError):  # its parent was killed meanwhile
+                os.write(self._ready_fd, b"1")
+            os.close(self._ready_fd)
         gc.collect()
         gc.freeze()
         await self._leave.wait()
@@ -127,6 +134,15 @@ class Child:
         self._hurry = True
         self._leave.set()
 
+    def _told_to_drain(self) -> None:
+        """The daemon wants a new gate: the parent starts one, and then tells this one to leave."""
+        parent = locks.holder(self.spec.parent_lock)
+        if parent is None:
+            self.leave()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(parent, signal.SIGUSR2)
+
     async def _accept(self) -> None:
         for name, fd in self.fds.items():
             sock = socket.socket(fileno=os.dup(fd))
@@ -136,24 +152,23 @@ class Child:
             self._servers.append(server)
 
     async def _drain(self) -> None:
-        """Finish. Told to stop, held requests are refused and the rest has `drain_s`; for an upgrade all may end."""
+        """Finish what is here. For an upgrade all may end, and a connection that is kept gets one more answer.
+
+        Told to stop, held requests are refused and the rest has `drain_s`.
+        """
         hub = self.hub
         hub.draining = True
         for server in self._servers:
             server.close()
-        for client in list(hub.clients):
-            client.close_if_idle()
-        if self._hurry:
-            for exchange in list(hub.waiting):
-                exchange.refuse("gate_draining", 503)
         until_s = self.loop.time() + self.spec.drain_s
-        while any(client.exchange is not None for client in hub.clients) and not (
-            self._hurry and self.loop.time() >= until_s
-        ):
+        await asyncio.sleep(GONE_POLL_S)  # what was accepted a moment ago becomes a client first
+        while hub.clients and not (self._hurry and self.loop.time() >= until_s):
+            if self._hurry:
+                for exchange in list(hub.waiting):
+                    exchange.refuse("gate_draining", 503)
+            for client in list(hub.clients):
+                client.leave_if_quiet(0.0 if self._hurry else LEAVE_QUIET_S)
             await asyncio.sleep(GONE_POLL_S)
-        for client in list(hub.clients):
-            client.close_if_idle()
-        await asyncio.sleep(0)
 
     async def _keep_link(self) -> None:
         again_s = AGAIN_FIRST_S
@@ -190,7 +205,10 @@ class Child:
             connection, _ = control.accept()
             with connection:
                 if _is_ours(connection):
-                    locks.hand_over(connection, self.gate, self.spec.version, self.fds)
+                    mine = locks.Handed(
+                        self.gate, os.getpid(), self.spec.version, self.fds, self._leave.is_set()
+                    )
+                    locks.hand_over(connection, mine)
 
 
 def _boot_id() -> str:
@@ -199,15 +217,17 @@ def _boot_id() -> str:
     return ""
 
 
-async def _serve(spec: Spec, gate: str, fds: dict[str, int]) -> None:
-    await Child(spec, gate, fds).run()
+async def _serve(spec: Spec, gate: str, fds: dict[str, int], ready_fd: int | None) -> None:
+    await Child(spec, gate, fds, ready_fd).run()
 
 
-def run_child(spec: Spec, gate: str, fds: dict[str, int]) -> None:
-    """Serve in this process, on uvloop where it exists."""
+def run_child(spec: Spec, gate: str, fds: dict[str, int], ready_fd: int | None) -> None:
+    """Serve in this process, on uvloop where it exists. One byte is written to `ready_fd` once it accepts."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a shell's 1024 would be 500 requests
     try:
         import uvloop
     except ImportError:
-        asyncio.run(_serve(spec, gate, fds))
+        asyncio.run(_serve(spec, gate, fds, ready_fd))
     else:
-        uvloop.run(_serve(spec, gate, fds))
+        uvloop.run(_serve(spec, gate, fds, ready_fd))

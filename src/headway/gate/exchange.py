@@ -30,27 +30,28 @@ class Exchange(Call):
             return b""
         if self.intake.done or self.step is Step.OVER:
             return data
+        intake, streams = self.intake, self.intake.streams
         try:
-            used = self.intake.feed(data)
+            used = intake.feed(data)
         except BadRequest as error:
             self.refuse(error.code, error.status)
             return b""
-        self.record.in_bytes = self.intake.in_bytes
-        if self.intake.streams:
+        self.record.in_bytes = intake.in_bytes
+        if streams:
             self.send_upload(data if used == len(data) else data[:used])
-        elif self.body_done and self.ticket is None:
+        elif intake.read and self.ticket is None:
             self._admit()
-        elif self.body_done:
-            self.send()
+        elif intake.read and self.step is Step.READING:
+            self.send()  # a client that didn't wait for `100 Continue` may have sent it while it's held
         return data[used:]
 
     def _admit(self) -> None:
         hub, head = self.hub, self.head
-        model = self.intake.what.model or local.query_model(head)
+        model = self.intake.what.model or local.query_model(head.path)
         self.record.model = model
         match route(hub.routes, head.method, head.path, model, self.fixed):
             case Local(kind, service, name):
-                self.say_local(*hub.answer(kind, service, name))
+                self.say_local(*hub.answer(head, kind, service, name))
             case Refuse(code, status, facts):
                 self.say_refused(local.unknown(hub.table, code, status, facts))
             case To(demand=True) if self.intake.broken and not hub.holding.shadow:
@@ -64,7 +65,7 @@ class Exchange(Call):
         self.to, self.line = to, line
         self.record.admitted(to, line, caller)
         if to.local is not None and line is not None and not (line.open or hub.holding.shadow):
-            self.say_local(*hub.answer(to.local, to.service, None))
+            self.say_local(*hub.answer(self.head, to.local, to.service))
             return
         ticket = Ticket(
             to.service, caller.class_, caller.client, id=self.record.id, priority=caller.priority,
@@ -87,7 +88,7 @@ class Exchange(Call):
         """It's counted as forwarded: send it, or let its body come."""
         self.hub.waiting.discard(self)
         self.record.granted(self.hub.now())
-        if self.intake.buffered and not self.body_done:
+        if not self.intake.read:
             self.step = Step.READING
             self.say_continue()
         else:

@@ -3,7 +3,11 @@
 Lines that pass keep their bytes. Anything two servers could read differently is refused, never repaired.
 """
 
+import re
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 import httptools
 
@@ -15,9 +19,18 @@ DROPPED: Final = frozenset(
     (b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization", b"te",
      b"upgrade", b"expect", b"host", b"content-length", b"transfer-encoding", b"x-request-id", b"x-prio", b"x-wait")
 )  # fmt: skip
-READ: Final = DROPPED | {b"content-type", b"content-encoding", b"origin", b"authorization", b"x-api-key"}
+READ: Final = DROPPED | {
+    b"content-type", b"content-encoding", b"origin", b"authorization", b"x-api-key", b"anthropic-version"
+}  # fmt: skip
+REFUSED: Final = (
+    b"CONNECT",
+    b"TRACE",
+)  # one makes a tunnel past every check, one shows keys that were put in
 ONCE: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"authorization", b"expect"))
 OURS: Final = b"x-headway-"
+_PLACE: Final = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_ABSOLUTE: Final = re.compile(rb"(?i:https?)://(%b)(/.*)?" % _PLACE.pattern, re.DOTALL)
+_ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})|%00")
 
 
 class BadRequest(Exception):
@@ -49,10 +62,10 @@ class RequestHead:
     def path(self) -> str:
         """The target in origin form, as text."""
         target = self.target.decode("latin-1")
-        if target.startswith(("http://", "https://")):
-            rest = target.partition("://")[2]
-            return "/" + rest.partition("/")[2]
-        return target
+        if target.startswith("/"):
+            return target
+        place, slash, rest = target.partition("://")[2].partition("/")
+        return "/" + rest if slash else "/" + place[place.find("?") :] if "?" in place else "/"
 
     def text(self, name: bytes) -> str:
         """A header's value as text, "" when absent."""
@@ -82,12 +95,40 @@ def read_request(head: bytes) -> RequestHead:
         or not words[2].startswith(b"HTTP/1.")
         or head.count(b"\n") != len(rows) + 1
         or b"\0" in head
+        or b"\r" in words[0]  # the parser steps over one before the method
     ):
         raise BadRequest("bad_request")
+    if words[0] in REFUSED:
+        raise BadRequest("method_refused", 405)
+    target = words[1]
+    if target[:1] != b"/" or b"%" in target or b"/." in target:
+        _check_target(target)
     read = RequestHead(words[0].decode("latin-1"), words[1], 0 if words[2] == b"HTTP/1.0" else 1)
     _read_fields(read, rows)
     _read_framing(read)
     return read
+
+
+@lru_cache(maxsize=1024)
+def _is_place(host: bytes) -> bool:
+    return _PLACE.fullmatch(host) is not None
+
+
+def _check_target(target: bytes) -> None:
+    """Refuse a target that is no path, or whose path could not be decoded or climbs above the root."""
+    path = target.partition(b"?")[0]
+    if path[:1] != b"/":
+        absolute = _ABSOLUTE.fullmatch(path)
+        if absolute is None:
+            raise BadRequest("bad_request")
+        path = absolute[2] or b"/"
+    if _ESCAPE.search(path):
+        raise BadRequest("bad_request")
+    depth = 0
+    for step in unquote_to_bytes(path.partition(b"#")[0]).split(b"/")[1:]:
+        depth += -1 if step == b".." else step not in (b"", b".")
+        if depth < 0:
+            raise BadRequest("bad_request")
 
 
 def _read_fields(read: RequestHead, rows: list[bytes]) -> None:
@@ -105,11 +146,18 @@ def _read_fields(read: RequestHead, rows: list[bytes]) -> None:
             if key in DROPPED or key.startswith(OURS):
                 continue
         lines.append(row)
+    host = fields.get(b"host")
+    if host is None:
+        if read.minor:
+            raise BadRequest("host_missing")
+    elif not _is_place(host):
+        raise BadRequest("bad_request")
     named = tokens(fields.get(b"connection", b""))
     if named:
         read.lines = [row for row in lines if row.partition(b":")[0].lower() not in named]
-        read.keep = b"keep-alive" in named if read.minor == 0 else b"close" not in named
-        read.upgrade = b"upgrade" in named and b"upgrade" in fields
+        read.keep = b"close" not in named and (read.minor == 1 or b"keep-alive" in named)
+        # another protocol than this one would be a tunnel past every check
+        read.upgrade = b"upgrade" in named and fields.get(b"upgrade", b"").lower() == b"websocket"
 
 
 def _read_framing(read: RequestHead) -> None:
@@ -139,9 +187,9 @@ def write_request(
     host: bytes,
     request_id: str,
     *,
-    length: int | None,
-    key: bytes | None,
-    strip: bool,
+    framing: bytes,
+    key: bytes | None = None,
+    without: frozenset[bytes] = frozenset(),
 ) -> bytes:
     """The head for the upstream.
 
@@ -149,27 +197,21 @@ def write_request(
         path: request target there.
         host: value of Host.
         request_id: value of X-Request-Id.
-        length: bytes of a body that was read whole; None passes the caller's framing on.
+        framing: the header line that says where the body ends, empty for no body.
         key: the service's own key, put in as `Authorization: Bearer`.
-        strip: the caller's credentials were ours: none of them passes.
+        without: names (lower case) of lines that must not pass this time.
     """
     out = [b"%b %b HTTP/1.1" % (read.method.encode("latin-1"), path), b"Host: " + host]
-    for row in read.lines:
-        if strip or key is not None:
-            name = row.partition(b":")[0].lower()
-            if name == b"authorization" or (strip and name == b"x-api-key"):
-                continue
-        out.append(row)
+    if without:
+        out += [row for row in read.lines if row.partition(b":")[0].lower() not in without]
+    else:
+        out += read.lines
     if key is not None:
         out.append(b"Authorization: Bearer " + key)
     if read.upgrade:
         out += [b"Connection: Upgrade", b"Upgrade: " + read.fields[b"upgrade"]]
-    if length is not None:
-        out.append(b"Content-Length: %d" % length)
-    elif read.chunked:
-        out.append(b"Transfer-Encoding: chunked")
-    elif read.length is not None:
-        out.append(b"Content-Length: %d" % read.length)
+    if framing:
+        out.append(framing)
     out.append(b"X-Request-Id: " + request_id.encode("latin-1"))
     out += [b"", b""]
     return b"\r\n".join(out)
@@ -178,13 +220,15 @@ def write_request(
 class ResponseHead:
     """One response head, and what its framing means for the connection."""
 
-    __slots__ = ("chunked", "framing", "keep", "length", "lines", "media", "start", "status", "upgrade")
+    __slots__ = (
+        "chunked", "encoded", "framing", "keep", "length", "lines", "media", "start", "status", "upgrade",
+    )  # fmt: skip
 
     def __init__(self, start: bytes, status: int, keep: bool) -> None:
         self.start, self.status, self.keep = start, status, keep
         self.lines: list[bytes] = []
         self.length: int | None = None
-        self.chunked = False
+        self.chunked = self.encoded = False
         self.framing = self.media = self.upgrade = b""
 
     @property
@@ -221,6 +265,9 @@ def read_response(head: bytes) -> ResponseHead:
         elif key == b"content-type":
             read.media = value.strip().lower()
             read.lines.append(row)
+        elif key == b"content-encoding":
+            read.encoded = True
+            read.lines.append(row)
         elif key not in (b"keep-alive", b"proxy-connection", b"proxy-authenticate"):
             read.lines.append(row)
     if named:
@@ -231,8 +278,16 @@ def read_response(head: bytes) -> ResponseHead:
     return read
 
 
-def write_response(read: ResponseHead, request_id: str, *, framing: bytes, close: bool) -> bytes:
-    """The head for the client. `framing` is its framing header line, empty for none."""
+def write_response(
+    read: ResponseHead, request_id: str, *, framing: bytes, close: bool, more: Sequence[bytes] = ()
+) -> bytes:
+    """The head for the client.
+
+    Args:
+        framing: its framing header line, empty for none.
+        close: the connection ends with this answer.
+        more: lines of ours, each added unless the server says the same header itself.
+    """
     out = [read.start, *read.lines]
     if framing:
         out.append(framing)
@@ -241,6 +296,9 @@ def write_response(read: ResponseHead, request_id: str, *, framing: bytes, close
         out.append(b"X-Accel-Buffering: no")
     if not any(row.startswith(b"x-request-id:") for row in lower):
         out.append(b"X-Request-Id: " + request_id.encode("latin-1"))
+    if more:
+        said = {row.partition(b":")[0].lower() for row in read.lines}
+        out += [row for row in more if row.partition(b":")[0].lower() not in said]
     if read.status == 101:
         out += [b"Connection: Upgrade", b"Upgrade: " + read.upgrade]
     elif close:

@@ -132,8 +132,9 @@ class Holding:
         for line in self.lines.values():
             if not len(line.order):
                 continue
+            places = line.places() if line.overdue(now_s) else {}
             for ticket, code in line.expire(now_s, self.connected):
-                self._refuse(line, ticket, code, moves)
+                self._refuse(line, ticket, code, moves, position=places.get(ticket, 1))
             if (
                 line.stall_s
                 and line.open
@@ -189,9 +190,9 @@ class Holding:
         while len(line.order):
             self._refuse(line, line.order.pop(), code, moves)
 
-    def _refuse(self, line: Line, ticket: Ticket, code: str, moves: Moves) -> None:
+    def _refuse(self, line: Line, ticket: Ticket, code: str, moves: Moves, **facts: int) -> None:
         ticket.phase = Phase.OVER
-        moves.refuse.append((ticket, refusal(code, line)))
+        moves.refuse.append((ticket, refusal(code, line, **facts)))
         self._touch(line, urgent=not line.open and not len(line.order))
 
     def _drop(self, line: Line, moves: Moves) -> None:

@@ -5,19 +5,21 @@ left while their reading was paused).
 """
 
 import asyncio
+import contextlib
 import itertools
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.core import wire
 from headway.core.route import Routes, prepare
-from headway.gate import bodies, gone, local
+from headway.gate import local, metrics
+from headway.gate.beat import Beat
 from headway.gate.heads import RequestHead
 from headway.gate.holding import Holding
 from headway.gate.lines import Moves
 from headway.gate.link import Effects, Identity, Link
+from headway.gate.record import unread
 from headway.gate.tunnel import Tunnel
 from headway.gate.upstream import Dial, Pool, Upstream, dial, read_address
 
@@ -26,8 +28,6 @@ if TYPE_CHECKING:
     from headway.gate.protocol import Client
     from headway.gate.request import Request
 
-BEAT_S = 0.5
-LIMITS_EVERY_BEATS = 4
 PROBE_LEAVE_S = 5.0  # an event stream that nobody counts as use must not keep its service from closing
 Put = Callable[[dict[str, Any]], None]
 EMPTY = prepare(wire.Table(wire.PROTO, "", {}))
@@ -47,13 +47,17 @@ class Hub:
     ) -> None:
         self.loop, self.put, self._boot, self._connect = loop, put, boot, connect
         self.holding = Holding()
-        self.link = Link(self.holding, identity, self.lag_ms)
+        self._beat = Beat(self)
+        self.link = Link(self.holding, identity, self._beat.lag_ms)
         self.pool = Pool()
         self.table: wire.Table | None = None
         self.routes: Routes = EMPTY
         self.hosts: tuple[str, ...] = ()
         self.origins: tuple[str, ...] = ()
         self.tokens: tuple[wire.Token, ...] = ()
+        self.salt = ""
+        self.counts = metrics.Counts()
+        self.dropped: Callable[[], int] = lambda: 0  # lines that the log could not take
         self.keys: dict[str, bytes] = {}
         self.clients: set[Client] = set()
         self.waiting: set[Request] = set()
@@ -66,8 +70,6 @@ class Hub:
         self._bound: asyncio.TimerHandle | None = None
         self._bound_s: float | None = None
         self._tasks: set[asyncio.Task[None]] = set()
-        self._beats = 0
-        self._worst_lag_s = 0.0
 
     # The table
 
@@ -88,15 +90,9 @@ class Hub:
             self.on_drain()
 
     def _take_table(self, table: wire.Table) -> None:
-        self.table, self.routes = table, prepare(table)
+        self.table, self.routes, self.salt = table, prepare(table), table.salt
         self.hosts, self.origins, self.tokens = table.hosts, table.origins, table.tokens
-        self.keys.clear()
-        for name, row in table.services.items():
-            if row.key_file:
-                try:
-                    self.keys[name] = Path(row.key_file).read_bytes().strip()
-                except OSError:
-                    continue  # the server will answer 401, which names the problem
+        self.keys = _keys(table)
 
     def _cut_later(self, name: str, after_s: float, *, probes: bool = False) -> None:
         line = self.holding.lines.get(name)
@@ -163,50 +159,37 @@ class Hub:
         """The caller's id when it is a plain one, else a new one."""
         return local.given_id(head) or f"{self.link.identity.gate}-{next(self._ids):x}"
 
-    def answer(self, kind: str, service: str | None, name: str | None) -> local.Reply:
+    def answer(
+        self, head: RequestHead, kind: str, service: str | None, name: str | None = None
+    ) -> local.Reply:
         """The gate's own answer."""
-        return local.answer(self.holding, self.link.identity.version, kind, service, name)
+        version = self.link.identity.version
+        if kind == "metrics" and service is None:
+            text = metrics.render(
+                self.counts, self.holding.lines, version=version, gate=self.link.identity.gate,
+                linked=self.link.connected, clients=len(self.clients), dropped=self.dropped(),
+            )  # fmt: skip
+            return 200, text.encode(), metrics.MEDIA, {}
+        anthropic = b"anthropic-version" in head.fields
+        return local.answer(self.holding, version, kind, service, name, anthropic=anthropic)
 
     def ended(self, exchange: "Request", how: str) -> None:
-        """A request is over: write its row."""
+        """A request is over: count it and write its row."""
         now_s = self.now()
-        hash_ = None
-        if exchange.to is not None and exchange.to.demand and self.table is not None:
-            hash_ = bodies.conversation(exchange.intake.what, self.table.salt, exchange.caller.client)
-        row = exchange.record.row(now_s, how, hash_)
-        row["at_s"] = round(time.clock_gettime(time.CLOCK_BOOTTIME) - row["took_s"], 4)
-        row["wall_s"] = round(time.time() - row["took_s"], 3)
-        row["boot"] = self._boot
-        self.put(row)
+        exchange.digest()
+        self.counts.ended(exchange.record, now_s)
+        self.put(exchange.record.row(now_s, how, self._boot))
+
+    def unread(self, id: str | None, code: str, status: int) -> None:
+        """A request was not read further than its head."""
+        self.counts.refused(status)
+        self.put(unread(id, code, status))
 
     # Time
 
     def start(self) -> None:
         """Begin the beat."""
-        self._next_beat_s = self.now() + BEAT_S
-        self.loop.call_at(self._next_beat_s, self._beat)
-
-    def lag_ms(self) -> float:
-        """The worst lateness of the beat since this was last asked, in milliseconds."""
-        lag_s, self._worst_lag_s = self._worst_lag_s, 0.0
-        return round(lag_s * 1000, 3)
-
-    def _beat(self) -> None:
-        now_s = self.now()
-        self._worst_lag_s = max(self._worst_lag_s, now_s - self._next_beat_s)
-        self._next_beat_s = now_s + BEAT_S
-        self.loop.call_at(self._next_beat_s, self._beat)
-        self._beats += 1
-        for exchange in list(self.waiting):
-            exchange.beat(now_s)
-        for tunnel in list(self.tunnels):
-            tunnel.rest(now_s)
-        for transport in gone.find([client.transport for client in self.clients if client.paused]):
-            transport.abort()
-        if self._beats % LIMITS_EVERY_BEATS == 0:
-            self.pool.sweep(now_s)
-            for client in list(self.clients):
-                client.check_time(now_s)
+        self._beat.start()
 
     def _flush_now(self) -> None:
         if self._flush is not None:
@@ -231,3 +214,13 @@ class Hub:
         self._bound = self._bound_s = None
         self.dispatch(self.holding.tick(self.now()))
         self._watch()
+
+
+def _keys(table: wire.Table) -> dict[str, bytes]:
+    """The services' own keys. Without a readable one its server will answer 401, which names the problem."""
+    keys = {}
+    for name, row in table.services.items():
+        if row.key_file:
+            with contextlib.suppress(OSError):
+                keys[name] = Path(row.key_file).read_bytes().strip()
+    return {name: key for name, key in keys.items() if key}

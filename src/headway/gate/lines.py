@@ -133,6 +133,14 @@ class Line:
                 if oldest is not None and limit_s is not None:
                     yield now_s + limit_s - (self.counted(now_s) - oldest.counted_s)
 
+    def overdue(self, now_s: float) -> bool:
+        """Whether a bound ended."""
+        return any(at_s <= now_s for at_s in self.deadlines(now_s))
+
+    def places(self) -> dict[Ticket, int]:
+        """Who stands where, from 1."""
+        return {ticket: place for place, ticket in enumerate(self.order.in_order(), 1)}
+
     def expire(self, now_s: float, connected: bool) -> Iterator[tuple[Ticket, str]]:
         """Take out everyone whose bound ended, each with the code of the refusal."""
         code = "wait_over" if connected else "daemon_away"

@@ -105,7 +105,7 @@ class Link:
         for name in sorted(holding.drained):
             self._say_closed(name)
         holding.drained.clear()
-        due = now_s - self._flushed_s >= DEMAND_EVERY_S
+        due = now_s >= self._flushed_s + DEMAND_EVERY_S  # the sum that next_flush_s gives, to the last bit
         if due:
             self._flushed_s = now_s
         names = holding.changed if due else holding.urgent

@@ -1,8 +1,9 @@
 """What the gate answers itself: the front door, model lists, health of a service that is aside, preflights."""
 
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
-from urllib.parse import parse_qs
+from typing import Any, Final
+from urllib.parse import parse_qs, quote
 
 from headway.core import wire
 from headway.gate import refusals
@@ -13,10 +14,16 @@ from headway.gate.lines import Refused
 Reply = tuple[int, bytes, str, dict[str, str]]  # status, body, media type, more headers
 JSON = "application/json"
 ID_MAX = 128
+_QUERY: Final = re.compile(r"([?&]model=)[^&#]*")
 
 
-def answer(holding: Holding, version: str, kind: str, service: str | None, name: str | None) -> Reply:
-    """The gate's own answer to a probe; `service` limits it to one, `name` is a model."""
+def answer(
+    holding: Holding, version: str, kind: str, service: str | None, name: str | None, *, anthropic: bool
+) -> Reply:
+    """The gate's own answer to a probe; `service` limits it to one, `name` is a model.
+
+    `anthropic`: the caller reads the lists of that API, which stand on the same paths.
+    """
     lines = holding.lines
     line = lines.get(service) if service is not None else None
     state = {"X-Headway-State": refusals.word(line)} if line is not None else {}
@@ -29,13 +36,13 @@ def answer(holding: Holding, version: str, kind: str, service: str | None, name:
             words = refusals.word(line) if line is not None else "ok"
             return 503 if failed else 200, refusals.encode({"status": words}), JSON, state
         case "models":
-            return 200, refusals.encode(refusals.models(lines, service)), JSON, state
+            return 200, refusals.encode(refusals.models(lines, service, anthropic=anthropic)), JSON, state
         case "tags":
             return 200, refusals.encode(refusals.tags(lines, service)), JSON, state
         case "version":
             return 200, refusals.encode({"version": version}), JSON, state
         case "model":
-            found = refusals.model(lines, name)
+            found = refusals.model(lines, name, anthropic=anthropic)
             if found is not None:
                 return 200, refusals.encode(found), JSON, state
             return *_error("model_not_found", 404, {"model": name, "param": "model"}), JSON, state
@@ -61,28 +68,54 @@ def given_id(head: RequestHead) -> str | None:
     return given if plain else None
 
 
-def query_model(head: RequestHead) -> str | None:
-    """The model that a request without a body names in its query."""
-    query = head.path.partition("?")[2]
+def query_model(path: str) -> str | None:
+    """The model that a request names in its query."""
+    query = path.partition("?")[2]
     if "model=" not in query:
         return None
     found = parse_qs(query).get("model")
     return found[0] if found else None
 
 
-def preflight(head: RequestHead, origins: Iterable[str]) -> bytes | None:
-    """The answer to a page's question whether it may ask; None when this is no such question.
+def rename_query(path: str, model: str) -> str:
+    """The same path with this model where its query names one."""
+    return _QUERY.sub(lambda found: found[1] + quote(model, safe="/:"), path)
 
-    Its Origin was checked before.
-    """
-    origin = head.text(b"origin")
-    asked = any(row[:30].lower() == b"access-control-request-method:" for row in head.lines)
-    if head.method != "OPTIONS" or not origin or not asked or not tuple(origins):
+
+def cors(head: RequestHead, origins: Iterable[str]) -> tuple[bytes, ...]:
+    """The header lines that let a listed page read its answer; none for anybody else."""
+    origin = head.fields.get(b"origin")
+    if origin is None:
+        return ()
+    listed = tuple(origins)
+    if "*" not in listed and origin.decode("latin-1") not in listed:
+        return ()
+    return (
+        b"Access-Control-Allow-Origin: " + origin,
+        b"Access-Control-Expose-Headers: X-Request-Id, X-Headway-State, Retry-After",
+        b"Vary: Origin",
+    )
+
+
+def preflight(head: RequestHead, origins: Iterable[str]) -> bytes | None:
+    """The answer to a listed page's question whether it may ask; None when this is no such question."""
+    if head.method != "OPTIONS" or not (ours := cors(head, origins)):
         return None
-    extra = {
-        "Access-Control-Allow-Origin": origin,
-        "Access-Control-Allow-Methods": "GET, POST, PUT, DELETE, OPTIONS",
-        "Access-Control-Allow-Headers": "Authorization, Content-Type, X-Headway-Class, X-Headway-Wait",
-        "Vary": "Origin",
+    asked = {
+        name: value for name, value in map(_field, head.lines) if name.startswith(b"access-control-request-")
     }
-    return refusals.reply(200, b"", media="text/plain", extra=extra)
+    if b"access-control-request-method" not in asked:
+        return None
+    more = [
+        *ours,
+        b"Access-Control-Allow-Methods: GET, POST, PUT, DELETE, OPTIONS",
+        b"Access-Control-Max-Age: 600",
+    ]
+    if names := asked.get(b"access-control-request-headers"):
+        more.append(b"Access-Control-Allow-Headers: " + names)
+    return refusals.reply(200, b"", media="text/plain", more=more)
+
+
+def _field(row: bytes) -> tuple[bytes, bytes]:
+    name, _, value = row.partition(b":")
+    return name.lower(), value.strip(b" \t")

@@ -56,6 +56,15 @@ def is_held(path: Path) -> bool:
     return False
 
 
+def holder(path: Path) -> int | None:
+    """The pid of the living process that holds it; None: nobody does, or its pid isn't in the file."""
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() and is_held(path) else None
+
+
 def living(gates: Path) -> list[str]:
     """Ids of the gates that live, in name order; files of dead ones are removed."""
     found = []
@@ -72,19 +81,23 @@ def living(gates: Path) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """Listening sockets taken from a living gate: name -> descriptor, and its pid."""
+    """Listening sockets taken from a living gate: name -> descriptor, and its pid.
+
+    `leaving`: it accepts no more, and only finishes what it has.
+    """
 
     gate: str
     pid: int
     version: str
     fds: dict[str, int]
+    leaving: bool
 
 
-def hand_over(connection: socket.socket, gate: str, version: str, fds: dict[str, int]) -> None:
+def hand_over(connection: socket.socket, mine: Handed) -> None:
     """Send the listening sockets to a new parent. Raises OSError."""
-    names = list(fds)
-    row = json.dumps({"gate": gate, "pid": os.getpid(), "version": version, "names": names}).encode()
-    socket.send_fds(connection, [row], [fds[name] for name in names])
+    row = {"gate": mine.gate, "pid": mine.pid, "version": mine.version, "names": list(mine.fds)}
+    data = json.dumps({**row, "leaving": mine.leaving}).encode()
+    socket.send_fds(connection, [data], list(mine.fds.values()))
 
 
 def take_over(gates: Path, gate: str) -> Handed | None:
@@ -100,4 +113,6 @@ def take_over(gates: Path, gate: str) -> Handed | None:
     for fd in fds:
         os.set_inheritable(fd, False)
     names = dict(zip(row["names"], fds, strict=False))
-    return Handed(str(row["gate"]), int(row["pid"]), str(row.get("version")), names)
+    return Handed(
+        str(row["gate"]), int(row["pid"]), str(row.get("version")), names, bool(row.get("leaving", False))
+    )

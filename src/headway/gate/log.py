@@ -26,7 +26,8 @@ class RequestLog:
         self._wake = threading.Event()
         self._stop = False
         self._torn = False  # a write stopped inside a line
-        self.dropped = 0
+        self.dropped = 0  # and not told in the log yet
+        self.dropped_total = 0
         self._thread = threading.Thread(target=self._run, name="request-log", daemon=True)
 
     def start(self) -> None:
@@ -42,7 +43,7 @@ class RequestLog:
         if len(self._rows) < PENDING_MAX:
             self._rows.append(row)
         else:
-            self.dropped += 1
+            self._drop(1)
 
     def close(self) -> None:
         """Write what is left and end the thread; waits at most 2 s."""
@@ -74,4 +75,11 @@ class RequestLog:
                     written += file.write(data[written:])
         whole = written == len(data)
         self._torn = self._torn if written == 0 else not whole
-        self.dropped = 0 if whole else self.dropped + len(rows) - data[:written].count(b"\n")
+        if whole:
+            self.dropped = 0
+        else:
+            self._drop(len(rows) - data[:written].count(b"\n"))
+
+    def _drop(self, rows: int) -> None:
+        self.dropped += rows
+        self.dropped_total += rows

@@ -15,11 +15,11 @@ def run_parent(spec: Spec) -> None:
     parent.run_parent(spec)
 
 
-def run_child(spec: Spec, gate: str, fds: dict[str, int]) -> None:
+def run_child(spec: Spec, gate: str, fds: dict[str, int], ready_fd: int | None = None) -> None:
     """Serve in this process with inherited listening sockets (name -> descriptor)."""
     from headway.gate import child
 
-    child.run_child(spec, gate, fds)
+    child.run_child(spec, gate, fds, ready_fd)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -31,6 +31,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--id", default="", help="The child's id.")
     parser.add_argument("--fds", default="", help="The child's listening sockets: name=descriptor,...")
+    parser.add_argument("--ready", type=int, help="Where the child writes a byte once it accepts.")
     args = parser.parse_args(argv)
     try:
         spec = read_spec(args.spec)
@@ -38,7 +39,7 @@ def main(argv: list[str] | None = None) -> int:
             run_parent(spec)
         else:
             pairs = (pair.rpartition("=") for pair in args.fds.split(",") if pair)
-            run_child(spec, args.id, {name: int(fd) for name, _, fd in pairs})
+            run_child(spec, args.id, {name: int(fd) for name, _, fd in pairs}, args.ready)
     except HeadwayError as error:
         print(error, file=sys.stderr)
         return 1

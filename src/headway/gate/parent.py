@@ -1,6 +1,8 @@
 """The gate's parent: owns the listening sockets and keeps one child alive. It serves nothing itself.
 
-Killed, it takes nothing along: the child serves on, and the next parent takes the listeners from it.
+Killed, it takes nothing along: the child serves on, and the next parent takes the listeners from it. SIGUSR2 (SIGHUP
+too, where no terminal can hang up) makes it start itself anew in the same process, with the program and the config of
+now: a new child accepts, then the old one finishes what it has and leaves.
 """
 
 import contextlib
@@ -9,53 +11,59 @@ import os
 import secrets
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from headway.errors import AlreadyRunning, HeadwayError
-from headway.gate import locks
+from headway.errors import AlreadyRunning
+from headway.gate import listeners, locks
+from headway.gate.kept import Kept
 from headway.gate.spec import Spec, replace_file, write_spec
 
-BACKLOG = 4096
 AGAIN_FIRST_S, AGAIN_MAX_S = 0.05, 5.0
 STEADY_S = 1.0  # a child that lived this long was no crash loop, nor was one that somebody killed
 POLL_S = 0.5
-
-
-class PortTaken(HeadwayError):
-    """Another program listens where the gate should."""
-
-    code = "port_taken"
-    http_status = 409
+# Over the exec: our listeners, and our lock. Whoever serves is replaced then, though it looks the same.
+RENEW, LOCK = "HEADWAY_GATE_RENEW", "HEADWAY_GATE_LOCK"
 
 
 class Parent:
-    """One parent. `run` returns when it was asked to leave and its child is gone."""
+    """One parent. `run` returns when it was asked to leave and its children are gone."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         self.fds: dict[str, int] = {}
-        self.leaving = False
-        self._pid: int | None = None
-        self._pidfd: int | None = None
-        self._own: subprocess.Popen[bytes] | None = None  # None for a child taken over
-        self._was_killed = False
+        self.leaving = self.renewing = False
+        self._child: Kept | None = None  # who accepts, or will
+        self._old: list[Kept] = []  # replaced: they leave once the child accepts
+        self._notify = os.environ.pop("NOTIFY_SOCKET", "")
+        self._watchdog = os.environ.pop("WATCHDOG_USEC", "") != "" and self._notify != ""
+        self._told_ready = False
+        self._kept = os.environ.pop(RENEW, "")
+        lock = os.environ.pop(LOCK, "")
+        self._lock_fd = int(lock) if lock else None
         self._wake_r, self._wake_w = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def run(self) -> None:
         """Hold the parent's lock, have listeners, keep a child. Raises AlreadyRunning, PortTaken."""
         self.spec.gates.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if locks.hold(self.spec.parent_lock) is None:
+        if self._lock_fd is None:
+            self._lock_fd = locks.hold(self.spec.parent_lock)
+        if self._lock_fd is None:
             raise AlreadyRunning(
                 f"a gate parent already runs for {self.spec.run_dir}. Stop it first, or use another --home."
             )
+        os.set_inheritable(self._lock_fd, False)
         signal.set_wakeup_fd(self._wake_w, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._leave)
+        signal.signal(signal.SIGHUP, self._leave if os.isatty(0) else self._renew)
+        signal.signal(signal.SIGUSR2, self._renew)
+        self.fds = listeners.given(os.environ, self.spec.listen) | listeners.kept(
+            self._kept, self.spec.listen
+        )
         self._adopt()
         self._listen()
         self._watch()
@@ -63,92 +71,136 @@ class Parent:
     def _leave(self, number: int, frame: object) -> None:
         self.leaving = True
 
+    def _renew(self, number: int, frame: object) -> None:
+        self.renewing = True
+
     def _adopt(self) -> None:
-        """Take listeners from a gate that outlived its parent, and watch it from now on.
+        """Take over the gates that outlived their parent, and their listeners.
 
-        One that is of another version, or listens elsewhere than asked, is replaced: a new one starts, and it
-        finishes what it has.
+        One of this version that listens where it should is kept as the child. Any other is replaced: it serves until
+        a new one does.
         """
-        for gate in locks.living(self.spec.gates):
-            handed = locks.take_over(self.spec.gates, gate)
-            if handed is None or self.fds:
-                continue
-            with contextlib.suppress(ProcessLookupError):
-                pidfd = os.pidfd_open(handed.pid)
-                if not locks.is_held(self.spec.gates / f"{gate}.lock"):  # so the pid may be another's by now
-                    os.close(pidfd)
-                    continue
-                places = self.spec.listen.items()
-                self.fds = {
-                    n: handed.fds[n] for n, at in places if n in handed.fds and _is_at(handed.fds[n], at)
-                }
-                if self.fds.keys() == self.spec.listen.keys() == handed.fds.keys() and (
-                    handed.version == self.spec.version
-                ):
-                    self._pid, self._pidfd = handed.pid, pidfd
+        found = [one for gate in locks.living(self.spec.gates) if (one := self._ask(gate)) is not None]
+        for handed, pidfd in sorted(found, key=lambda pair: pair[0].leaving):
+            wanted = {name: listeners.place_of(fd) for name, fd in self.fds.items()}
+            places = {name: wanted.get(name, place) for name, place in self.spec.listen.items()}
+            fits = {n for n, at in places.items() if n in handed.fds and listeners.is_at(handed.fds[n], at)}
+            for name, fd in handed.fds.items():
+                if name in fits and name not in self.fds:
+                    self.fds[name] = fd
                 else:
-                    self._spawn_before_leaving(pidfd, handed.fds)
+                    os.close(fd)
+            same = fits == places.keys() == handed.fds.keys() and handed.version == self.spec.version
+            if same and self._child is None and not (handed.leaving or self._kept):
+                self._child = Kept(handed.pid, pidfd)
+            else:
+                self._old.append(Kept(handed.pid, pidfd))
 
-    def _spawn_before_leaving(self, pidfd: int, fds: dict[str, int]) -> None:
-        for name in fds.keys() - self.fds.keys():
-            os.close(fds[name])
-        self._listen()
-        self._spawn()
-        signal.pidfd_send_signal(pidfd, signal.SIGHUP)
-        os.close(pidfd)
+    def _ask(self, gate: str) -> tuple[locks.Handed, int] | None:
+        """What a living gate hands over, and its pidfd."""
+        handed = locks.take_over(self.spec.gates, gate)
+        if handed is None:
+            return None
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(handed.pid)
+            if locks.is_held(self.spec.gates / f"{gate}.lock"):  # else the pid may be another's by now
+                return handed, pidfd
+            os.close(pidfd)
+        for fd in handed.fds.values():
+            os.close(fd)
+        return None
 
     def _listen(self) -> None:
-        for name, (host, port) in self.spec.listen.items():
+        for name, place in self.spec.listen.items():
             if name not in self.fds:
-                self.fds[name] = _bind(name, host, port)
-        ports = {name: _place(fd)[1] for name, fd in self.fds.items()}
+                self.fds[name] = listeners.bind(name, place)
+        ports = {name: listeners.place_of(fd)[1] for name, fd in self.fds.items()}
         try:
             replace_file(self.spec.ports, json.dumps(ports).encode())
         except OSError as error:  # a full disk: clients know the ports already
             print(f"{self.spec.ports} could not be written: {error.strerror}", file=sys.stderr)
 
+    # Watching
+
     def _watch(self) -> None:
-        again_s, started_s, told = AGAIN_FIRST_S, time.monotonic(), False
+        again_s, again_at_s, started_s = AGAIN_FIRST_S, 0.0, time.monotonic()
         while True:
-            if self._pidfd is None:
-                if self.leaving:
+            now_s = time.monotonic()
+            if self.leaving:
+                listeners.notify(self._notify, "STOPPING=1")
+                if not self._living():
                     return
-                started_s = time.monotonic()
+                for kept in self._living():
+                    kept.tell(signal.SIGTERM)
+            elif self._child is None and now_s >= again_at_s:
+                started_s = now_s
                 self._spawn()
-            if self.leaving and not told and self._pidfd is not None:
-                told = True
-                with contextlib.suppress(ProcessLookupError):
-                    signal.pidfd_send_signal(self._pidfd, signal.SIGTERM)
-            if not self._child_ended(POLL_S):
-                continue
-            if not self.leaving and not self._was_killed and time.monotonic() - started_s < STEADY_S:
-                select.select([self._wake_r], [], [], again_s)
-                again_s = min(AGAIN_MAX_S, again_s * 2)
-            else:
-                again_s = AGAIN_FIRST_S
+            self._settle()
+            self._sleep(min(POLL_S, max(0.0, again_at_s - now_s) if self._child is None else POLL_S))
+            if self._child is not None and self._child.ended():
+                killed = self._child.reap()
+                self._child = None
+                locks.living(self.spec.gates)  # removes what it left
+                steady = self.leaving or killed or time.monotonic() - started_s >= STEADY_S
+                again_at_s = 0.0 if steady else time.monotonic() + again_s
+                again_s = AGAIN_FIRST_S if steady else min(AGAIN_MAX_S, again_s * 2)
+
+    def _living(self) -> list[Kept]:
+        return self._old if self._child is None else [self._child, *self._old]
+
+    def _settle(self) -> None:
+        """Once the child accepts: say so, let those before it leave, and start anew where that was asked."""
+        for kept in [kept for kept in self._old if kept.ended()]:
+            kept.reap()
+            self._old.remove(kept)
+            locks.living(self.spec.gates)
+        if self._watchdog:
+            listeners.notify(self._notify, "WATCHDOG=1")
+        if self._child is None or self.leaving or not self._child.is_ready():
+            return
+        if not self._told_ready:
+            self._told_ready = True
+            listeners.notify(self._notify, "READY=1")
+        for kept in self._old:
+            kept.tell(signal.SIGHUP)
+        if self.renewing:
+            self._start_anew()
+
+    def _sleep(self, limit_s: float) -> None:
+        """Until something happens to a child, or a signal comes."""
+        watched = [self._wake_r, *(fd for kept in self._living() for fd in kept.watched())]
+        ready, _, _ = select.select(watched, [], [], limit_s)
+        if self._wake_r in ready:
+            os.read(self._wake_r, 512)
+
+    def _start_anew(self) -> None:
+        """Become the program of now. The child serves meanwhile, whatever comes of it."""
+        os.environ[RENEW], os.environ[LOCK] = listeners.keep(self.fds), str(self._lock_fd)
+        os.set_inheritable(self._lock_fd or 0, True)
+        if self._notify:
+            os.environ["NOTIFY_SOCKET"] = self._notify
+        if self._watchdog:
+            os.environ["WATCHDOG_USEC"] = "1"
+        signal.set_wakeup_fd(-1)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execv(sys.executable, sys.orig_argv)
+
+    # Starting
 
     def _spawn(self) -> None:
         gate = secrets.token_hex(4)
         path, in_memory = self._spec_file(gate)
+        ready_r, ready_w = os.pipe2(os.O_CLOEXEC)
         pairs = ",".join(f"{name}={fd}" for name, fd in self.fds.items())
-        argv = [
-            sys.executable,
-            "-m",
-            "headway.gate.main",
-            "child",
-            "--spec",
-            str(path),
-            "--id",
-            gate,
-            "--fds",
-            pairs,
-        ]
-        fds = (*self.fds.values(), *in_memory)
-        self._own = subprocess.Popen(argv, pass_fds=fds, start_new_session=True)
-        for fd in in_memory:
+        argv = [sys.executable, "-m", "headway.gate.main", "child", "--spec", str(path), "--id", gate]
+        argv += ["--fds", pairs, "--ready", str(ready_w)]
+        fds = (*self.fds.values(), ready_w, *in_memory)
+        started = subprocess.Popen(argv, pass_fds=fds, start_new_session=True)
+        for fd in (ready_w, *in_memory):
             os.close(fd)
-        self._pid = self._own.pid
-        self._pidfd = os.pidfd_open(self._pid)
+        self._child = Kept(started.pid, os.pidfd_open(started.pid), ready_r)
+        started.returncode = 0  # whoever holds the pidfd reaps it, not this object
 
     def _spec_file(self, gate: str) -> tuple[Path, tuple[int, ...]]:
         """Where the child reads its spec: a file; on a full disk, memory that it inherits, with its descriptor."""
@@ -161,53 +213,6 @@ class Parent:
             os.write(fd, json.dumps(asdict(self.spec)).encode())
             os.lseek(fd, 0, os.SEEK_SET)
             return Path(f"/proc/self/fd/{fd}"), (fd,)
-
-    def _child_ended(self, limit_s: float) -> bool:
-        """Wait for the child's end or a signal, at most `limit_s`."""
-        pidfd = self._pidfd
-        if pidfd is None:
-            return True
-        ready, _, _ = select.select([pidfd, self._wake_r], [], [], limit_s)
-        if self._wake_r in ready:
-            os.read(self._wake_r, 512)
-        if pidfd not in ready:
-            return False
-        os.close(pidfd)
-        self._pid = self._pidfd = None
-        if self._own is not None:
-            self._was_killed = self._own.wait() == -signal.SIGKILL
-            self._own = None
-        locks.living(self.spec.gates)  # removes what it left
-        return True
-
-
-def _bind(name: str, host: str, port: int) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        sock.bind((host, port))
-        sock.listen(BACKLOG)
-    except OSError as error:
-        sock.close()
-        raise PortTaken(
-            f"{name}: cannot listen on {host}:{port} ({error.strerror}). Stop the program that listens there, or "
-            f"choose another port in the config.",
-            name=name, host=host, port=port,
-        ) from None  # fmt: skip
-    return sock.detach()
-
-
-def _place(fd: int) -> tuple[str, int]:
-    with socket.socket(fileno=os.dup(fd)) as sock:
-        name = sock.getsockname()
-    return str(name[0]), int(name[1])
-
-
-def _is_at(fd: int, wanted: tuple[str, int]) -> bool:
-    """Whether a listener is where it is asked to be; a port of 0 is any."""
-    host, port = _place(fd)
-    return host == wanted[0].replace("localhost", "127.0.0.1") and wanted[1] in (0, port)
 
 
 def run_parent(spec: Spec) -> None:

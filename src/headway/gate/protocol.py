@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from headway.gate import local, refusals
 from headway.gate.callers import check_caller, check_place, needs_token
+from headway.gate.connection import Connection, Takes
 from headway.gate.exchange import Exchange
-from headway.gate.heads import HEAD_MAX_BYTES, BadRequest, read_request
-from headway.gate.record import unread
+from headway.gate.heads import HEAD_MAX_BYTES, BadRequest, RequestHead, read_request
 from headway.gate.request import Request
-from headway.gate.upstream import HIGH_BYTES, Transport
+from headway.gate.upstream import HIGH_BYTES
 
 if TYPE_CHECKING:
     from headway.gate.hub import Hub
@@ -19,50 +19,29 @@ PENDING_HIGH_BYTES = 64 * 1024
 HEAD_LIMIT_S = 30.0  # from a request's first byte to the end of its head
 BODY_QUIET_S = 60.0  # a body that is read whole may pause this long
 IDLE_LIMIT_S = 120.0  # between two requests
-SEND_QUIET_S = 30.0  # a client that takes no byte of its answer for this long is gone
 LINGER_S = 2.0  # after a refusal whose body was not read: let the client read the answer before the close
 
 
-class Takes:
-    """Whether a client takes its answer at all: one that does not keeps a model from those who wait for the memory."""
-
-    __slots__ = ("_left", "_since_s")
-
-    def __init__(self) -> None:
-        self._left: int | None = None  # bytes that it has not taken
-        self._since_s = 0.0  # since when not one less
-
-    def nothing(self, full: bool, transport: Transport, now_s: float) -> bool:
-        """Has it taken no byte for SEND_QUIET_S, though some wait for it?"""
-        if not full:
-            self._left = None
-            return False
-        left = transport.get_write_buffer_size()
-        if self._left is None or left < self._left:
-            self._left, self._since_s = left, now_s
-        return now_s - self._since_s >= SEND_QUIET_S
-
-
-class Client(asyncio.Protocol):
+class Client(Connection):
     """One client connection. `fixed` is the service of the port it came to, None for the front door."""
 
     __slots__ = (
-        "_paused", "_pending", "_takes", "exchange", "fixed", "full", "gone", "hub", "linger_s", "must_close", "peer",
-        "read_s", "token_needed", "transport",
+        "_pending", "_takes", "exchange", "fixed", "full", "hub", "linger_s", "must_close", "peer", "read_s", "since_s",
+        "token_needed",
     )  # fmt: skip
 
     def __init__(self, hub: "Hub", fixed: str | None) -> None:
+        super().__init__()
         self.hub, self.fixed = hub, fixed
-        self.transport: Transport | None = None
         self.exchange: Exchange | None = None
-        self.must_close = self.gone = self.token_needed = False
+        self.must_close = self.token_needed = False
         self.full = False  # it reads slower than its server writes
         self._takes = Takes()
         self.peer = ""
         self.read_s = 0.0
+        self.since_s = 0.0  # between requests: since when; in a head: when its first byte came
         self.linger_s: float | None = None
         self._pending = b""
-        self._paused: set[str] = set()
 
     # asyncio
 
@@ -73,7 +52,7 @@ class Client(asyncio.Protocol):
         self.peer = str(peer[0]) if isinstance(peer, tuple) else "local"
         here = transport.get_extra_info("sockname")
         self.token_needed = isinstance(here, tuple) and needs_token(str(here[0]))
-        self.read_s = self.hub.now()
+        self.read_s = self.since_s = self.hub.now()
         self.hub.clients.add(self)
 
     def data_received(self, data: bytes) -> None:
@@ -86,6 +65,8 @@ class Client(asyncio.Protocol):
                 if data:
                     self._keep(data)
                 return
+        if not self._pending:
+            self.since_s = self.read_s
         self._pending += data
         self._next()
 
@@ -111,34 +92,6 @@ class Client(asyncio.Protocol):
 
     # For the exchange
 
-    def write(self, data: bytes) -> None:
-        """Send to the client."""
-        if self.transport is not None and not self.gone and not self.transport.is_closing():
-            self.transport.write(data)
-
-    def pause(self, why: str) -> None:
-        """Stop reading for this reason."""
-        if self.transport is not None and not self._paused and not self.gone:
-            self.transport.pause_reading()
-        self._paused.add(why)
-
-    def unpause(self, why: str) -> None:
-        """This reason is over."""
-        if why in self._paused:
-            self._paused.discard(why)
-            if (
-                self.transport is not None
-                and not self._paused
-                and not self.gone
-                and not self.transport.is_closing()
-            ):
-                self.transport.resume_reading()
-
-    @property
-    def paused(self) -> bool:
-        """Whether the end of the connection would go unnoticed by reading."""
-        return bool(self._paused)
-
     def take_pending(self) -> None:
         """Bytes that came behind an upgrade belong to the tunnel."""
         data, self._pending = self._pending, b""
@@ -155,17 +108,18 @@ class Client(asyncio.Protocol):
             self.transport.abort()
         elif not exchange.body_done:
             self._linger()
-        elif self.must_close or self.hub.draining:
+        elif self.must_close:
             self.transport.close()
         else:
-            for why in list(self._paused):
-                self.unpause(why)
+            self.since_s = self.hub.now()
+            self.unpause_all()
             self.hub.loop.call_soon(self._next)
 
-    def close_if_idle(self) -> None:
-        """Leave, when there is no request on it."""
-        if self.exchange is None and self.linger_s is None and self.transport is not None:
-            self.transport.close()
+    def leave_if_quiet(self, quiet_s: float) -> None:
+        """Close, when there has been no request on it for this long."""
+        here = self.exchange is None and self.linger_s is None and self.transport is not None
+        if here and not self._pending and self.hub.now() - self.since_s >= quiet_s:
+            self.transport.close()  # type: ignore[union-attr]
 
     def check_time(self, now_s: float) -> None:
         """Called every few seconds: close what is too slow or done lingering."""
@@ -177,9 +131,9 @@ class Client(asyncio.Protocol):
         elif self.linger_s is not None:
             return
         elif self.exchange is None:
-            if quiet_s >= (HEAD_LIMIT_S if self._pending else IDLE_LIMIT_S):
+            if now_s - self.since_s >= (HEAD_LIMIT_S if self._pending else IDLE_LIMIT_S):
                 self.transport.close()
-        elif not self.exchange.body_done and not self._paused and quiet_s >= BODY_QUIET_S:
+        elif not self.exchange.body_done and not self.paused and quiet_s >= BODY_QUIET_S:
             self.exchange.refuse("timeout", 408)
 
     # Inside
@@ -202,20 +156,26 @@ class Client(asyncio.Protocol):
             return
         head, self._pending = self._pending[: end + 4], self._pending[end + 4 :]
         try:
-            self._begin(head)
+            read = read_request(head)
         except BadRequest as error:
             self._refuse(error)
+            return
+        id = self.hub.request_id(read)
+        try:
+            self._begin(read, id)
+        except BadRequest as error:
+            self._refuse(error, read, id)
 
-    def _begin(self, raw: bytes) -> None:
-        head, hub = read_request(raw), self.hub
+    def _begin(self, head: RequestHead, id: str) -> None:
+        hub = self.hub
         check_place(head, hub.hosts, hub.origins, self.peer)
         preflight = local.preflight(head, hub.origins)
-        if preflight is not None:
+        if preflight is not None and head.keep and not (head.chunked or head.length):
             self.write(preflight)
             self.hub.loop.call_soon(self._next)
             return
         caller = check_caller(head, hub.tokens, self.peer, token_needed=self.token_needed)
-        exchange = Exchange(self, hub, head, caller, hub.request_id(head))
+        exchange = Exchange(self, hub, head, caller, id)
         self.exchange = exchange
         exchange.begin()
         if self._pending and self.exchange is exchange:
@@ -225,11 +185,13 @@ class Client(asyncio.Protocol):
             if len(self._pending) > PENDING_HIGH_BYTES:
                 self.pause("pipeline")
 
-    def _refuse(self, error: BadRequest) -> None:
+    def _refuse(self, error: BadRequest, head: RequestHead | None = None, id: str = "") -> None:
         """A request that isn't read further: answer, and let the client read it before the close."""
-        self.hub.put(unread(error.code, error.status))
-        body = refusals.encode(refusals.document("openai", error.code, error.status, {}))
-        self.write(refusals.reply(error.status, body, close=True))
+        self.hub.unread(id or None, error.code, error.status)
+        shape = refusals.shape_of(head.path) if head is not None else "openai"
+        more = local.cors(head, self.hub.origins) if head is not None else ()
+        body = refusals.encode(refusals.document(shape, error.code, error.status, {}))
+        self.write(refusals.reply(error.status, body, request_id=id, close=True, more=more))
         self._linger()
 
     def _linger(self) -> None:
@@ -237,8 +199,7 @@ class Client(asyncio.Protocol):
         if self.transport is None or self.gone:
             return
         self.linger_s = self.hub.now() + LINGER_S
-        for why in list(self._paused):
-            self.unpause(why)
+        self.unpause_all()
         if self.transport.can_write_eof():
             self.transport.write_eof()
         else:

@@ -1,28 +1,23 @@
 """What the request log keeps of one request: times, sizes, how it ended. Never its words."""
 
-import re
 import time
-from typing import Any, Final
+from typing import Any
 
 from headway.core.route import To
 from headway.gate.callers import Caller
+from headway.gate.heads import ResponseHead
 from headway.gate.lines import Line
-
-_FINISH: Final = re.compile(rb'"(?:finish_reason|stop_reason|done_reason)"\s*:\s*"([a-z_]{1,32})"')
-_TOKENS: Final = re.compile(rb'"(?:completion_tokens|output_tokens|eval_count)"\s*:\s*(\d{1,9})')
-TAIL_BYTES = 2048
+from headway.gate.usage import Usage, looks_into
 
 
 class Record:
     """Filled in as the request goes. All `_s` are readings of the loop's clock until `row`."""
 
     __slots__ = (
-        "_last",
-        "_line",
-        "_tail",
         "arrived_s",
         "caller",
         "code",
+        "conversation",
         "demand",
         "engine",
         "first_s",
@@ -35,6 +30,7 @@ class Record:
         "sent_s",
         "service",
         "status",
+        "usage",
         "waited_for",
         "was_held",
     )  # fmt: skip
@@ -47,13 +43,14 @@ class Record:
         self.waited_for: str | None = None
         self.code: str | None = None
         self.note: str | None = None
+        self.conversation: str | None = None
         self.caller: Caller | None = None
         self.demand = self.was_held = False
         self.sent_s: float | None = None
         self.first_s: float | None = None
         self.status = 0
         self.in_bytes = self.out_bytes = 0
-        self._tail = self._last = b""
+        self.usage: Usage | None = None
 
     def admitted(self, to: To, line: Line | None, caller: Caller) -> None:
         """It's known where it goes."""
@@ -83,13 +80,20 @@ class Record:
         """The gate answered with an error."""
         self.code, self.status = code, status
 
-    def tail(self, data: bytes) -> None:
-        """Keep the end of the answer, for its finish reason."""
-        self._tail, self._last = self._last, data
+    def begins(self, read: ResponseHead) -> None:
+        """The body of its answer begins: it's looked into where it has a form that says something."""
+        if looks_into(read.media) and not read.encoded:
+            self.usage = Usage()
 
-    def row(self, now_s: float, ended: str, conversation: str | None) -> dict[str, Any]:
-        """The log's row; times become seconds since arrival."""
-        sent_s = self.sent_s if self.sent_s is not None else now_s
+    def waited_s(self, now_s: float) -> float:
+        """How long it was held, in seconds."""
+        if not self.was_held:
+            return 0.0
+        return (self.sent_s if self.sent_s is not None else now_s) - self.arrived_s
+
+    def row(self, now_s: float, ended: str, boot: str) -> dict[str, Any]:
+        """The log's row; times become seconds since arrival. `boot`: which boot of the machine `at_s` counts from."""
+        took_s = now_s - self.arrived_s
         row: dict[str, Any] = {
             "id": self.id,
             "service": self.service,
@@ -102,27 +106,27 @@ class Record:
             "status": self.status,
             "ended": self.note or ended,
             "held": self.was_held,
-            "waited_s": round(sent_s - self.arrived_s, 4) if self.was_held else 0.0,
+            "waited_s": round(self.waited_s(now_s), 4),
             "sent_after_s": round(self.sent_s - self.arrived_s, 4) if self.sent_s is not None else None,
             "first_after_s": round(self.first_s - self.arrived_s, 4) if self.first_s is not None else None,
-            "took_s": round(now_s - self.arrived_s, 4),
+            "took_s": round(took_s, 4),
             "in_bytes": self.in_bytes,
             "out_bytes": self.out_bytes,
+            "at_s": round(time.clock_gettime(time.CLOCK_BOOTTIME) - took_s, 4),
+            "wall_s": round(time.time() - took_s, 3),
+            "boot": boot,
         }
         if self.waited_for is not None:
             row["waited_for"] = self.waited_for
         if self.code is not None:
             row["code"] = self.code
-        if conversation is not None:
-            row["conversation"] = conversation
-        tail = (self._tail + self._last)[-TAIL_BYTES:]
-        if found := _FINISH.findall(tail):
-            row["finish"] = found[-1].decode()
-        if found := _TOKENS.findall(tail):
-            row["output_tokens"] = int(found[-1])
+        if self.conversation is not None:
+            row["conversation"] = self.conversation
+        if self.usage is not None:
+            row.update(self.usage.row())
         return row
 
 
-def unread(code: str, status: int) -> dict[str, Any]:
-    """The log's row of a request that could not be read, and so has neither id nor service."""
-    return {"id": None, "service": None, "status": status, "ended": code, "wall_s": round(time.time(), 3)}
+def unread(id: str | None, code: str, status: int) -> dict[str, Any]:
+    """The log's row of a request that was not read further than its head, or that has no head: then no id either."""
+    return {"id": id, "service": None, "status": status, "ended": code, "wall_s": round(time.time(), 3)}

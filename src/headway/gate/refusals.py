@@ -4,7 +4,7 @@ A code is stable; the words may change. The facts (who holds the memory, since w
 stand beside the API's own error object, the same under all three shapes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, Literal
 
@@ -24,8 +24,12 @@ WORDS: Final[Mapping[str, str]] = {
     "header_invalid": "An X-Headway header has a value that is not understood.",
     "chunk": "The chunked body is not framed as HTTP/1.1 asks.",
     "head_too_large": "The request's head is larger than 64 KiB.",
-    "body_too_large": "The body is larger than the gate may read to find its model. Use the service's own port or "
-    "`/upstream/SERVICE/`, where bodies pass unread.",
+    "body_too_large": "The body is larger than the 64 MiB that the gate reads to find its model. Put `model` before "
+    "everything else and send its Content-Length, or use the service's own port or `/upstream/SERVICE/`.",
+    "content_encoding": "The gate reads bodies compressed with gzip or deflate to find their model, no others. Use "
+    "one of these, or the service's own port or `/upstream/SERVICE/`, where bodies pass unread.",
+    "host_missing": "The request has no Host.",
+    "method_refused": "This method is refused here.",
     "timeout": "The request did not arrive in time.",
     "host_refused": "Only requests to this machine itself are served: the Host must be localhost, 127.0.0.1 or [::1].",
     "origin_refused": "Web pages of another site may not ask here: the Origin must be one of this machine.",
@@ -50,7 +54,16 @@ WORDS: Final[Mapping[str, str]] = {
     "upstream_unreachable": "The server of this service does not accept connections.",
     "upstream_closed": "The server closed the connection without an answer.",
     "upstream_bad": "The server's answer was not HTTP/1.1.",
+    "upstream_error": "The server answered with an error after the stream had begun.",
     "upstream_cut": "The request was cut off because its service had to stop.",
+}
+ANTHROPIC: Final[Mapping[int, str]] = {  # status -> type of the error, as Anthropic's own API says it
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
 }
 HOLDER: Final = ("activity", "note", "held_s", "expires_in_s", "preemptible")
 
@@ -89,12 +102,33 @@ def document(shape: Shape, code: str, status: int, facts: Mapping[str, Any]) -> 
     if shape == "ollama":
         return {"error": text, **ours}
     if shape == "anthropic":
-        kind = "overloaded_error" if status in (429, 503) else "invalid_request_error"
+        kind = ANTHROPIC.get(status, "api_error" if status >= 500 else "invalid_request_error")
         return {"type": "error", "error": {"type": kind, "message": text}, **ours}
     kind = (
         "server_error" if status >= 500 else "rate_limit_error" if status == 429 else "invalid_request_error"
     )
     return {"error": {"message": text, "type": kind, "param": facts.get("param"), "code": code}, **ours}
+
+
+def heartbeat(shape: Shape) -> bytes:
+    """What a client that reads a stream skips."""
+    return b'event: ping\ndata: {"type": "ping"}\n\n' if shape == "anthropic" else b": headway\n\n"
+
+
+def error_event(shape: Shape, error: Mapping[str, Any]) -> bytes:
+    """An error inside a stream that has begun."""
+    return (b"event: error\n" if shape == "anthropic" else b"") + b"data: " + encode(error) + b"\n\n"
+
+
+def error_of(shape: Shape, status: int, body: bytes) -> dict[str, Any]:
+    """The server's own error document, or one of ours when it has none that a client could read."""
+    try:
+        read = msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        read = None
+    if isinstance(read, dict) and "error" in read:
+        return read
+    return document(shape, "upstream_error", 502, {"upstream_status": status})
 
 
 def reply(
@@ -106,8 +140,9 @@ def reply(
     close: bool = False,
     head_only: bool = False,
     extra: Mapping[str, str] | None = None,
+    more: Sequence[bytes] = (),
 ) -> bytes:
-    """A whole response of the gate's own."""
+    """A whole response of the gate's own. `more`: header lines as they are."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
@@ -118,7 +153,8 @@ def reply(
     lines += [f"{name}: {value}" for name, value in (extra or {}).items()]
     if close:
         lines.append("Connection: close")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1", "replace") + (b"" if head_only else body)
+    head = [*(line.encode("latin-1", "replace") for line in lines), *more, b"", b""]
+    return b"\r\n".join(head) + (b"" if head_only else body)
 
 
 def retry_headers(refused: Refused) -> dict[str, str]:
@@ -149,28 +185,39 @@ def word(line: Line) -> str:
     return row.word or ("stopped" if row.state == "aside" else row.state)
 
 
-def models(lines: Mapping[str, Line], only: str | None = None) -> dict[str, Any]:
-    """All configured models with their state, those that are aside too (OpenAI's list)."""
+def models(lines: Mapping[str, Line], only: str | None = None, *, anthropic: bool = False) -> dict[str, Any]:
+    """All configured models with their state, those that are aside too (OpenAI's list, or Anthropic's)."""
     data = []
     for name in sorted(lines):
         if only is not None and name != only:
             continue
         for alias in lines[name].row.names or (name,):
-            data.append(_model(alias, lines[name]))
+            data.append(_model(alias, lines[name], anthropic))
+    if anthropic:
+        first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+        return {"data": data, "has_more": False, "first_id": first, "last_id": last}
     return {"object": "list", "data": data}
 
 
-def model(lines: Mapping[str, Line], wanted: str | None) -> dict[str, Any] | None:
+def model(lines: Mapping[str, Line], wanted: str | None, *, anthropic: bool = False) -> dict[str, Any] | None:
     """One model, None when no service answers for it."""
     for name in sorted(lines):
         if wanted in (lines[name].row.names or (name,)) or wanted == name:
-            return _model(str(wanted), lines[name])
+            return _model(str(wanted), lines[name], anthropic)
     return None
 
 
-def _model(alias: str, line: Line) -> dict[str, Any]:
-    return {"id": alias, "object": "model", "created": 0, "owned_by": "headway", "state": word(line),
-            "service": line.row.name}  # fmt: skip
+def _model(alias: str, line: Line, anthropic: bool) -> dict[str, Any]:
+    ours = {"state": word(line), "service": line.row.name}
+    if anthropic:
+        return {
+            "type": "model",
+            "id": alias,
+            "display_name": alias,
+            "created_at": "1970-01-01T00:00:00Z",
+            **ours,
+        }
+    return {"id": alias, "object": "model", "created": 0, "owned_by": "headway", **ours}
 
 
 def tags(lines: Mapping[str, Line], only: str | None = None) -> dict[str, Any]:
@@ -190,18 +237,14 @@ def root(lines: Mapping[str, Line], mode: wire.Mode) -> str:
     return "\n".join([*rows, "", "Models: /v1/models   A service's own routes: /upstream/SERVICE/", ""])
 
 
-def stream_head(request_id: str, *, chunked: bool) -> bytes:
+def stream_head(request_id: str, *, chunked: bool, more: Sequence[bytes] = ()) -> bytes:
     """The head of a stream that begins with heartbeats, before the server answered."""
     lines = [
-        "HTTP/1.1 200 OK",
-        "Content-Type: text/event-stream",
-        "Cache-Control: no-cache",
-        "X-Accel-Buffering: no",
+        b"HTTP/1.1 200 OK",
+        b"Content-Type: text/event-stream",
+        b"Cache-Control: no-cache",
+        b"X-Accel-Buffering: no",
+        b"X-Request-Id: " + request_id.encode("latin-1", "replace"),
+        b"Transfer-Encoding: chunked" if chunked else b"Connection: close",
     ]
-    lines += [
-        f"X-Request-Id: {request_id}",
-        "Transfer-Encoding: chunked" if chunked else "Connection: close",
-        "",
-        "",
-    ]
-    return "\r\n".join(lines).encode("latin-1", "replace")
+    return b"\r\n".join([*lines, *more, b"", b""])

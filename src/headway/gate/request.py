@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from headway.core.route import To, locate
-from headway.gate import refusals
+from headway.gate import bodies
 from headway.gate.answer import Answer
 from headway.gate.callers import Caller
 from headway.gate.heads import RequestHead
@@ -76,8 +76,8 @@ class Request:
 
     def beat(self, now_s: float) -> None:
         """Called about every half second while it waits: a held, admitted stream says that it lives."""
-        if not self.intake.what.stream or refusals.shape_of(self.head.path) != "openai" or self.line is None:
-            return
+        if not self.intake.what.stream or self.line is None or self.answer.shape == "ollama":
+            return  # NDJSON has nothing that a reader skips
         if not self.line.admitted():
             self.beat_at_s = None
         elif self.beat_at_s is None:
@@ -103,6 +103,13 @@ class Request:
         ticket, self.ticket = self.ticket, None
         if ticket is not None:
             self.hub.dispatch(self.hub.holding.ended(ticket, self.hub.now()))
+
+    def digest(self) -> None:
+        """Note whose conversation it is, and let its body go: it's not needed any more."""
+        what = self.intake.what
+        if self.to is not None and self.to.demand and what.fields is not None:
+            self.record.conversation = bodies.conversation(what, self.hub.salt, self.caller.client)
+        self.intake.forget()
 
     def settle_close(self) -> None:
         """Note whether the connection can be used again after this answer."""

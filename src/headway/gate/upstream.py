@@ -206,8 +206,8 @@ class Upstream(asyncio.Protocol):
         read = read_response(head)
         assert self.exchange is not None
         if read.status == 101:
-            self.head, self.tunnel = read, True
             self.exchange.tunnel_open(read, rest)
+            self.head, self.tunnel = read, True
             return
         if 100 <= read.status < 200:  # an interim answer; the final one follows
             self.exchange.interim(head, read)

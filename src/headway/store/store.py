@@ -85,6 +85,10 @@ class SqliteStore(Store):
             if engine is not self._engine:
                 engine.dispose()
 
+    def reading(self) -> Connection:
+        """A connection to look at the rows of a store in memory; use it in a `with`."""
+        return self._engine.connect()
+
     def save(self, batch: Batch) -> asyncio.Future[None]:
         """Put the batch at the end of the queue; call it in the event loop.
 

@@ -1,0 +1,153 @@
+"""The phrasebook of what is told: refused commands, and the lines of the audit. The words may be reworded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.core.phrasebook import NOTES, VERDICTS
+from headway.core.wording import Facts, Phrase, did, how_it_ended, still_held
+from headway.core.wording import phrase as _p
+
+
+def _cause(facts: Facts) -> Facts:
+    """What a move is for: somebody who needs the room, or the rule that asks for it, in its plainest words."""
+    code = str(facts.get("cause"))
+    phrase = VERDICTS.get(code) or NOTES.get(code)
+    return {"because": phrase.texts[-1], "cause": None} if phrase else {}
+
+
+def _again(facts: Facts) -> Facts:
+    """What is left to do with a job that is over."""
+    if facts.get("ended") == "cancelled":
+        return {"again": "That is final; to run the same again: `headway add`"}
+    return {"again": f"To run it again: `headway retry {facts.get('target', 'ID')}`"}
+
+
+def _typed(facts: Facts) -> Facts:
+    return {"typed": str(facts.get("verb", "this")).replace("_", "")}
+
+
+def _known(facts: Facts) -> Facts:
+    n = facts.get("holders")
+    return {"known": "1 service, job or lease" if n == 1 else f"{n} services, jobs and leases"} if n else {}
+
+
+def _how(facts: Facts) -> Facts:
+    """How a lease or claim ended, in the plainest words."""
+    phrase = VERDICTS.get(str(facts.get("how")))
+    return {"in_words": phrase.texts[-1]} if phrase else {}
+
+
+# ------------------------------------------------------------- commands that were refused
+
+REFUSALS: Mapping[str, Phrase] = {
+    "not_found": _p("{target} is not known. `headway ps -a` lists what is.", "it is not known."),
+    "ambiguous": _p("several are called {target}: give the id. `headway ps` lists them.", "give the id."),
+    "unknown_after": _p("it should wait for {after}, which is not known. `headway ps -a` lists what is."),
+    "already_ended": _p("{target} is over ({ended}). {again}.", "it is over. {again}.", derive=_again),
+    "not_ended": _p("it is not over. To end it first: `headway stop` or `headway cancel`."),
+    "cancelled": _p("it was cancelled, which is final. To run the same again: `headway add`."),
+    "name_taken": _p(
+        "{name} is the name of a service, and jobs share their names with them. Give another `--name`.",
+        "that is the name of a service. Give another `--name`.",
+    ),
+    "itself": _p("{target} cannot stand before or after itself.", "it cannot stand before or after itself."),
+    "not_for_services": _p(
+        "`headway {typed}` is for jobs, and {target} is a service. `headway hold {target}` puts it aside, "
+        "`headway release {target}` lets it go on.",
+        "`headway {typed}` is for jobs. `headway hold` puts a service aside, `headway release` lets it go on.",
+        derive=_typed,
+    ),
+    "cannot_pause": _p("it has no park command, so it cannot pause. `headway stop` frees its memory too."),
+    "not_a_job": _p("{target} is not a job. `headway ps` lists them.", "that is not a job."),
+    "not_queued": _p(
+        "{target} does not stand in that line: it is {state}. `headway ps` shows the order.",
+        "{target} does not stand in that line. `headway ps` shows the order.",
+        "it does not stand in line.",
+    ),
+    "not_a_lease": _p("{target} is no lease. `headway ps -a` lists what is.", "that is no lease."),
+    "lease_over": _p(
+        "{target} is over ({ended}). Ask for a new one.",
+        "{target} is over. Ask for a new one.",
+        "it is over.",
+    ),
+    "lease_stays": _p(
+        "{target} is not preemptible: it ends with its program. To end that: `kill {pid}`.",
+        "{target} is not preemptible: it ends with its program.",
+        "it is not preemptible: it ends with its program.",
+    ),
+    "not_for_leases": _p(
+        "`headway {typed}` is for jobs and services, and {target} is a lease: it is given back by its program, or "
+        "ended with `headway stop {target}`.",
+        "a lease is given back by its program, or ended with `headway stop`.",
+        derive=_typed,
+    ),
+    "needs_ttl": _p("a lease without a process needs a time to live, so that it ends when nobody renews it."),
+    "needs_process": _p("a claim needs the process it counts: give its pid, or a pattern that finds it."),
+    "already_counted": _p("its memory is counted already, by {other}.", "its memory is counted already."),
+    "unknown_device": _p(
+        "no device is called {devices}. `headway status` lists them.", "`headway status` lists the devices."
+    ),
+    "line_full": _p(
+        "{waiting} leases wait already. Try again later.", "too many leases wait already. Try again later."
+    ),
+    "store_silent": _p(
+        "the database does not answer, so nothing was changed. Try again, or see `headway status`."
+    ),
+}
+
+# ------------------------------------------------------------- the audit
+
+EVENTS: Mapping[str, Phrase] = {
+    "job.added": _p("queued by {by}"),
+    "job.asked": _p("{by} asked: {verb}"),
+    "job.moved": _p("moved {where} {other} by {by}", "moved to the {where} by {by}", "moved in the queue"),
+    "job.saved": _p("saved: {point}", "saved its work"),
+    "job.done": _p("done, ran for {ran_s}", "done"),
+    "job.failed": _p("failed: {reason}", "failed: {exit}, ran for {ran_s}", "failed", derive=how_it_ended),
+    "job.cancelled": _p("cancelled by {by}", "cancelled"),
+    "job.lost": _p("its process is gone, and how it ended is not known"),
+    "job.retry": _p("{exit}; {attempts_left} more attempts", "{exit}; tried once more", derive=how_it_ended),
+    "job.held": _p("held after {failures} failed starts", "held"),
+    "service.asked": _p("{by} asked: {verb}"),
+    "lease.added": _p("asked for by {by}, pid {pid}", "asked for by {by}", "asked for"),
+    "lease.asked": _p("{by} asked: {verb}"),
+    "lease.granted": _p("granted after {waited_s}", "granted"),
+    "lease.kept": _p("did not give its device back in time, and keeps it"),
+    "lease.ended": _p("over after {held_s}: {in_words}", "never granted: {in_words}", "over", derive=_how),
+    "lease.left": _p("over, and its processes (pid {pid}) still hold {held}; that is counted as not ours",
+                     "over, and its processes still hold {held}; that is counted as not ours",
+                     "over, and its processes still hold memory; that is counted as not ours"),
+    "claim.added": _p("counted for {by}, pid {pid}", "counted for {by}", "counted"),
+    "claim.ended": _p("no longer counted after {held_s}: {in_words}", "no longer counted", derive=_how),
+    "service.observed": _p("seen {form}, was {before}", "seen {form}"),
+    "service.died": _p("its server {exit}", "its server is gone", derive=how_it_ended),
+    "service.failed": _p("cannot start: {reason}", "cannot start"),
+    "holder.overrun": _p("uses {seen_bytes} while {form}, {declared_bytes} were declared"),
+    "move.asked": _p(
+        "asked to be {form}: {because}", "asked to be {form} for {cause}", "asked to be {form}", derive=_cause
+    ),
+    "move.answered": _p("says it {did} after {took_s}", "says it {did}", derive=lambda f: did({"to": f.get("form")})),
+    "move.done": _p("{form} after {took_s}", "{form}"),
+    "move.failed": _p("could not get {form}: {reason}", "could not get {form}", "could not move"),
+    "move.refused": _p("not {form} yet: {reason}", "not {form} yet", "not yet"),
+    "release.verified": _p("{form}: its memory is free, measured {took_s} after it was asked", "its memory is free"),
+    "memory.not_released": _p(
+        "says it {did}; {shows} held by pid {pid}", "says it {did}; {shows} held by it", "kept its memory",
+        derive=lambda f: still_held({**f, "to": f.get("form")}),
+    ),
+    "run.exit": _p("its process {exit}", "its process ended", derive=how_it_ended),
+    "gate.open": _p("gate opens"),
+    "gate.closed": _p("gate closes"),
+    "gate.stuck": _p("gate {gate} neither answers nor can be ended", "a gate neither answers nor can be ended"),
+    "device.seen": _p("{device} is read", "a device is read"),
+    "device.trouble": _p("{device} cannot be read: {trouble}", "a device cannot be read"),
+    "meter.silent": _p("the meter does not answer: {trouble}", "the meter does not answer"),
+    "meter.speaks": _p("the meter answers again"),
+    "store.silent": _p("the database does not answer; nothing new is started"),
+    "store.speaks": _p("the database answers again"),
+    "daemon.started": _p("daemon started; {known} from before", "daemon started", derive=_known),
+    "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
+    "commands.undone": _p("could not be saved, so {holders} are as before", "could not be saved, so all is as before"),
+    "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
+}  # fmt: skip

@@ -1,0 +1,79 @@
+"""What a phrase is, and the facts that several phrases make from the ones they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headway.core.words import DID, duration, size
+
+Facts = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Wordings from the richest to one that needs no fact: the first whose facts are all known is taken.
+
+    `help` is the command to type next; `{id}` in it is the holder asked about. `derive` adds facts to say.
+    """
+
+    texts: tuple[str, ...]
+    help: str | None = None
+    derive: Callable[[Facts], Facts] | None = None
+
+
+def phrase(*texts: str, help: str | None = None, derive: Callable[[Facts], Facts] | None = None) -> Phrase:
+    return Phrase(texts, help, derive)
+
+
+def count(key: str, one: str, many: str) -> Callable[[Facts], Facts]:
+    """Adds `KEY_words`: "1 request", "3 requests"; nothing for none."""
+
+    def derive(facts: Facts) -> Facts:
+        n = facts.get(key)
+        return {} if not n else {f"{key}_words": f"{n} {one if n == 1 else many}"}
+
+    return derive
+
+
+requests_active = count("active", "request", "requests")
+requests_pinning = count("pinning", "request", "requests")
+
+
+def still_held(facts: Facts) -> Facts:
+    """ "says it stopped; sim0 still shows 14.2 GiB", one clause per device."""
+    held = facts.get("held") or {}
+    return {
+        "did": DID.get(str(facts.get("to")), "stepped aside"),
+        "shows": " and ".join(f"{name} still shows {size(bytes_)}" for name, bytes_ in held.items()),
+        "expected": size(facts.get("expected_bytes") or 0),
+    }
+
+
+def did(facts: Facts) -> Facts:
+    return {"did": DID.get(str(facts.get("to")), "moved")}
+
+
+def waited_for_held(facts: Facts) -> Facts:
+    return {"after_held": facts.get("after")} if facts.get("held") else {}
+
+
+def gate(facts: Facts) -> Facts:
+    return {**requests_pinning(facts), "gate": None if facts.get("closed", True) else "open"}
+
+
+def held(facts: Facts) -> Facts:
+    since_s = facts.get("since_s")
+    return {} if since_s is None else {"ago": "just now" if since_s < 1 else f"{duration(since_s)} ago"}
+
+
+def many(facts: Facts) -> Facts:
+    return {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {}
+
+
+def how_it_ended(facts: Facts) -> Facts:
+    code = facts.get("exit_code")
+    if not isinstance(code, int):
+        return {}
+    return {"exit": f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"}

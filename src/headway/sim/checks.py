@@ -1,0 +1,230 @@
+"""What must never be, looked at after every turn, and what must be in the end, once faults have stopped."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import text
+
+from headway.core import codec
+from headway.core.decide import never_fits
+from headway.core.lifecycle import rule
+from headway.core.model import Decision, Event, Holder, Job, Move, Rank, Snapshot, Want
+from headway.core.steps import limit_at_s
+from headway.ports import RunSpec
+
+if TYPE_CHECKING:
+    from headway.sim.world import World
+
+SLACK_S = 3.0
+
+
+@dataclass(slots=True)
+class _Told:
+    """What somebody was promised."""
+
+    jobs: dict[str, float] = field(default_factory=dict)  # accepted jobs, and when
+    again: dict[str, int] = field(default_factory=dict)  # how often somebody asked for one more run
+
+
+class Checks:
+    """Args:
+    world: every violation goes to its `wrong`.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.told = _Told()
+        self.logged = 0  # whole lines that gates wrote
+        self._late: dict[str, float] = {}
+        self._live_s = 0.0  # when the mode was not live for the last time
+
+    # ---------------------------------------------------------------- from the world
+
+    def launched(self, spec: RunSpec) -> None:
+        """The daemon starts a process: is that wished?"""
+        s = self._world.snapshot()
+        holder = s.holders.get(spec.holder) if s is not None else None
+        if holder is None:
+            self._world.wrong(f"{spec.id} is started for {spec.holder}, which nobody knows")
+            return
+        if spec.kind == "main" and holder.wish in ("hold", "stop", "cancel", "kill"):
+            self._world.wrong(f"{spec.id} is started although {holder.id} is wished {holder.wish}")
+        if isinstance(holder, Job) and spec.kind == "main" and holder.ended is not None:
+            self._world.wrong(f"{spec.id} is started although {holder.id} has ended {holder.ended}")
+
+    def forgotten(self, run_id: str) -> None:
+        """The files of a run are removed: nobody may still need them."""
+        s = self._world.snapshot()
+        pending = s.pending.get(run_id.rpartition(".")[0]) if s is not None else None
+        if pending is not None and pending.run_id == run_id and not pending.creates:
+            self._world.wrong(f"{run_id} is forgotten while {pending.to} of it is under way")
+
+    def accepted(self, job: str) -> None:
+        self.told.jobs[job] = self._world.loop.now_s
+
+    def daemon_ended(self) -> None:
+        self._late.clear()
+
+    def event(self, event: Event) -> None:
+        pass
+
+    # ---------------------------------------------------------------- after every turn
+
+    def turn(self, s: Snapshot, decision: Decision) -> None:
+        for action in decision.actions:
+            if isinstance(action, Move):
+                self._move(action, s)
+        for hid, verdict in decision.verdicts.items():
+            if not verdict.code:
+                self._world.wrong(f"{hid} is refused without a code")
+            if verdict.code == "reserved":
+                self._reserved(str(verdict.facts["for"]), s)
+        self._pending(s)
+        self._ages(s)
+
+    def _move(self, move: Move, s: Snapshot) -> None:
+        holder, pending = s.holders[move.holder], s.pending[move.holder]
+        ends = move.form == holder.bottom and bool(holder.spec.argv)
+        if rule(holder, pending.source, move.form) is None and not ends:
+            self._world.wrong(f"{holder.id} goes from {pending.source} to {move.form}: no table has that")
+        if not move.frees and len(move.devices) != max(holder.spec.count, 0):
+            self._world.wrong(f"{holder.id} takes {move.devices}, and needs {holder.spec.count}")
+        if not move.frees:
+            self._alone(move, s)
+        pusher = s.holders.get(move.cause or "")
+        if move.frees and move.rung == 0 and pusher is not None:
+            self._pushed(holder, pusher, pending.source, s)
+
+    def _alone(self, move: Move, s: Snapshot) -> None:
+        """One taking move at a time on a device, and none beside an exclusive one."""
+        for other in s.pending.values():
+            if other.holder == move.holder or not set(other.devices) & set(move.devices):
+                continue
+            if other.exclusive or not other.frees:
+                self._world.wrong(f"{move.holder} takes {move.devices} while {other.holder} moves there")
+
+    def _pushed(self, holder: Holder, pusher: Holder, source: str | None, s: Snapshot) -> None:
+        """Nobody is pushed in his residency; it protects jobs from jobs only."""
+        if source != holder.top or (isinstance(holder, Job) and not isinstance(pusher, Job)):
+            return
+        if (here_s := s.now_s - holder.since_s) < holder.spec.min_residency_s - 1e-6:
+            self._world.wrong(f"{holder.id} is pushed by {pusher.id} after {here_s:.3f} s")
+
+    def _reserved(self, hid: str, s: Snapshot) -> None:
+        holder = s.holders.get(hid)
+        if holder is not None and never_fits(
+            Want(holder=holder, form=holder.top, rank=(Rank.JOB, 0.0, hid)), s
+        ):
+            self._world.wrong(f"{hid} reserves a place although it can never fit")
+
+    def _pending(self, s: Snapshot) -> None:
+        """No move under way outlives its limit while the daemon lives, and may act."""
+        if s.mode == "shadow":
+            self._live_s = s.now_s
+        if s.now_s - self._live_s < SLACK_S * self._world.pace:
+            return
+        for hid, pending in s.pending.items():
+            over_s = s.now_s - limit_at_s(pending)
+            if over_s > SLACK_S * self._world.pace and hid not in self._late:
+                self._late[hid] = s.now_s
+                self._world.wrong(f"{hid} to {pending.to} is {over_s:.1f} s over its limit")
+
+    def _ages(self, s: Snapshot) -> None:
+        """No instant lies in the future, whatever the wall clock does."""
+        for holder in s.holders.values():
+            for name in ("since_s", "enqueued_s", "started_s", "ended_s", "pushed_s"):
+                at_s = getattr(holder, name, None)
+                if at_s is not None and at_s > s.now_s + 1e-6:
+                    self._world.wrong(f"{holder.id} has {name} {at_s - s.now_s:.3f} s in the future")
+
+    # ---------------------------------------------------------------- at the end
+
+    def drained(self) -> bool:
+        """Is nothing left that should still come to an end?"""
+        s = self._world.snapshot()
+        if s is None or self._world.clients.open or s.pending:
+            return False
+        return not any(self._unfinished(h, s) for h in s.holders.values())
+
+    def _unfinished(self, holder: Holder, s: Snapshot) -> bool:
+        if not isinstance(holder, Job) or holder.ended is not None:
+            return False
+        if holder.wish != "run":
+            return holder.form not in (holder.bottom, "parked")
+        if holder.form == holder.bottom:
+            why = self._world.verdicts().get(holder.id)
+            if why is not None and why.code == "beside_only":
+                return False  # it fits only without the model, and asked to run beside it
+            if never_fits(Want(holder=holder, form=holder.top, rank=(Rank.JOB, 0.0, holder.id)), s):
+                return False
+            waits_for = [*holder.spec.after, *holder.spec.after_ok]
+            if any(isinstance(x := s.holders.get(w), Job) and x.ended is None for w in waits_for):
+                return False
+        return True
+
+    def final(self) -> None:
+        """Everything that had to happen has."""
+        s = self._world.snapshot()
+        if s is None:
+            self._world.wrong("there is no daemon in the end")
+            return
+        for request in self._world.clients.open.values():
+            waited_s = self._world.loop.now_s - request.sent_s
+            self._world.wrong(f"{request.id} for {request.service} has no answer after {waited_s:.0f} s")
+        verdicts = self._world.verdicts()
+        for holder in s.holders.values():
+            if self._unfinished(holder, s):
+                why = verdicts.get(holder.id)
+                self._world.wrong(f"{holder.id} never came to an end: {holder.form}, {why}")
+        for hid, pending in s.pending.items():
+            self._world.wrong(f"{hid} still goes to {pending.to}")
+        self._jobs(s)
+        self._saved(s)
+        self._logs()
+
+    def _jobs(self, s: Snapshot) -> None:
+        for job in self.told.jobs:
+            if job not in s.holders:
+                self._world.wrong(f"{job} was accepted and is lost")
+        for hid, work in self._world.work.items():
+            holder = s.holders.get(hid)
+            done = isinstance(holder, Job) and holder.ended == "done"
+            if work.finished > 1 + self.told.again.get(hid, 0):
+                self._world.wrong(f"{hid} did its work {work.finished} times")
+            if done and not work.finished:
+                self._world.wrong(f"{hid} is called done, and its work was not done")
+            if work.finished and isinstance(holder, Job) and holder.ended is None:
+                self._world.wrong(f"{hid} did its work, and nobody noticed: {holder.wish} {holder.form}")
+
+    def _saved(self, s: Snapshot) -> None:
+        """The rows are what is in memory."""
+        rows = {hid: doc for hid, _, doc in self._world.disk.database.load().holders}
+        for hid, holder in s.holders.items():
+            if isinstance(holder, Job) and (row := rows.get(hid)) is not None:
+                if _lasting(json.loads(row)) != _lasting(json.loads(codec.dumps(holder))):
+                    self._world.wrong(f"the row of {hid} is not what is in memory")
+            elif isinstance(holder, Job):
+                self._world.wrong(f"{hid} has no row")
+        for hid in rows.keys() - s.holders.keys():
+            self._world.wrong(f"the row of {hid} is nobody's")
+
+    def _logs(self) -> None:
+        """Each whole line that a gate wrote is in the database exactly once."""
+        written: list[str] = []
+        for data in self._world.disk.logs.values():
+            whole = bytes(data).rpartition(b"\n")[0]
+            written += [line.decode() for line in whole.split(b"\n") if line.strip()]
+        with self._world.disk.database.reading() as db:
+            saved = [row[0] for row in db.execute(text("SELECT doc FROM request"))]
+        if sorted(written) != sorted(saved):
+            missing, more = len(set(written) - set(saved)), len(saved) - len(set(saved))
+            self._world.wrong(f"request log: {missing} lines are missing, {more} are there twice")
+
+
+def _lasting(doc: dict[str, Any]) -> dict[str, Any]:
+    """Without what is measured anew all the time and saved only now and then."""
+    passing = ("seen_bytes", "forms", "progress", "saved_age_s", "saved_point", "run")
+    return {key: value for key, value in doc.items() if key not in passing}

@@ -1,0 +1,313 @@
+"""Everything that goes wrong: one function each, chosen and timed by the seed. Each says what ends it, if anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headway.core.model import GIB
+from headway.sim.programs import Habit, JobProgram, Server
+
+if TYPE_CHECKING:
+    from headway.sim.world import World
+
+Fault = Callable[["World"], bool]  # False: there was nothing it could happen to
+
+FAULTS: dict[str, Fault] = {}
+
+
+def fault(act: Fault) -> Fault:
+    """Registers it under its own name."""
+    FAULTS[act.__name__] = act
+    return act
+
+
+def _for_a_while(world: World, habit: Habit, at_most_s: float, **changes: object) -> None:
+    before = {name: getattr(habit, name) for name in changes}
+    for name, value in changes.items():
+        setattr(habit, name, value)
+
+    def over() -> None:
+        for name, value in before.items():
+            setattr(habit, name, value)
+
+    world.until_healed(world.chance.uniform(5.0, at_most_s), over)
+
+
+def _service_habit(world: World) -> Habit:
+    return world.habit(world.chance.choice(world.services).name)
+
+
+def _jobs(world: World) -> list[JobProgram]:
+    return [p for p in world.runs.living() if isinstance(p, JobProgram)]
+
+
+def _any_habit(world: World) -> Habit:
+    jobs = _jobs(world)
+    return world.chance.choice(jobs).habit if jobs and world.chance.random() < 0.5 else _service_habit(world)
+
+
+@fault
+def lies_stopping(world: World) -> bool:
+    """TERM is taken and nothing happens."""
+    _for_a_while(world, _any_habit(world), 120.0, stays=True)
+    return True
+
+
+@fault
+def lies_sleeping(world: World) -> bool:
+    """It says that it stepped aside and keeps all its memory."""
+    _for_a_while(world, _any_habit(world), 120.0, lies="keeps")
+    return True
+
+
+@fault
+def falls_late(world: World) -> bool:
+    """Memory is given back some time after it was said."""
+    _for_a_while(world, _any_habit(world), 200.0, falls_s=world.chance.uniform(0.5, 20.0))
+    return True
+
+
+@fault
+def falls_half(world: World) -> bool:
+    """Only a half is given back."""
+    _for_a_while(world, _any_habit(world), 120.0, lies="half")
+    return True
+
+
+@fault
+def leaves_children(world: World) -> bool:
+    """Something of its tree lives on after the leader."""
+    _for_a_while(world, _any_habit(world), 300.0, leaves_s=world.chance.uniform(0.1, 5.0))
+    return True
+
+
+@fault
+def stranger(world: World) -> bool:
+    """A process that is not ours takes up to 2 GiB, and goes."""
+    card = world.chance.choice(list(world.machine.cards.values()))
+    process = world.machine.process()
+    free = card.total_bytes - world.machine.used_bytes(card.id)
+    world.machine.take(process, (card.id,), min(world.chance.randrange(2 * GIB), max(free, 0)), 0.0)
+
+    def leaves() -> None:
+        world.machine.ends(process, lingers=False)
+
+    world.until_healed(world.chance.uniform(1.0, 120.0), leaves)
+    return True
+
+
+def _meter(world: World, mode: str, at_most_s: float) -> bool:
+    if world.meter_mode != "ok":
+        return False
+    world.meter_mode = mode
+
+    def over() -> None:
+        world.meter_mode = "ok"
+
+    world.until_healed(world.chance.uniform(1.0, at_most_s), over)
+    return True
+
+
+@fault
+def reading_na(world: World) -> bool:
+    """The card answers N/A."""
+    return _meter(world, "na", 60.0)
+
+
+@fault
+def reading_frozen(world: World) -> bool:
+    """The same numbers again and again."""
+    return _meter(world, "frozen", 30.0)
+
+
+@fault
+def meter_silent(world: World) -> bool:
+    """No reading at all."""
+    return _meter(world, "silent", 60.0)
+
+
+@fault
+def wake_hangs(world: World) -> bool:
+    """A wake or resume is never answered."""
+    _for_a_while(world, _any_habit(world), 120.0, back="hangs")
+    return True
+
+
+@fault
+def wake_fails(world: World) -> bool:
+    """A wake or resume ends in an error."""
+    _for_a_while(world, _any_habit(world), 120.0, back="fails")
+    return True
+
+
+@fault
+def start_fails(world: World) -> bool:
+    """It exits while it starts."""
+    _for_a_while(world, _any_habit(world), 60.0, start="fails")
+    return True
+
+
+@fault
+def server_dies(world: World) -> bool:
+    """A process ends by itself, whatever it was doing; one in four loses its shim instead."""
+    living = [p for p in world.runs.living() if isinstance(p, Server | JobProgram)]
+    if not living:
+        return False
+    program = world.chance.choice(living)
+    if world.chance.random() < 0.25:
+        world.runs.loses_shim(program.spec.id)
+    else:
+        program.die(-11)
+    return True
+
+
+@fault
+def dies_parking(world: World) -> bool:
+    """A job dies while it parks."""
+    parkable = [h for name, h in world.habits.items() if name.startswith("park")]
+    if not parkable:
+        return False
+    _for_a_while(world, world.chance.choice(parkable), 200.0, park="dies")
+    return True
+
+
+@fault
+def hook_hangs(world: World) -> bool:
+    """The park command never ends."""
+    parkable = [h for name, h in world.habits.items() if name.startswith("park")]
+    if not parkable:
+        return False
+    _for_a_while(world, world.chance.choice(parkable), 200.0, park=world.chance.choice(["hangs", "fails"]))
+    return True
+
+
+@fault
+def client_leaves(world: World) -> bool:
+    """A client hangs up."""
+    if not world.clients.open:
+        return False
+    world.clients.leave(world.chance.choice(list(world.clients.open.values())))
+    return True
+
+
+@fault
+def disk_full(world: World) -> bool:
+    """Nothing can be written."""
+    if world.disk.full:
+        return False
+    world.disk.full = True
+
+    def over() -> None:
+        world.disk.full = False
+
+    world.until_healed(world.chance.uniform(0.5, 60.0), over)
+    return True
+
+
+@fault
+def commits_hang(world: World) -> bool:
+    """A commit takes half a minute."""
+    world.disk.hangs_until_s = world.loop.now_s + world.chance.uniform(1.0, 30.0)
+    return True
+
+
+@fault
+def clock_jumps(world: World) -> bool:
+    """The wall clock jumps by an hour."""
+    world.wall_offset_s += world.chance.choice([-3600.0, 3600.0])
+    return True
+
+
+@fault
+def link_drops(world: World) -> bool:
+    """The connection between a gate and the daemon breaks."""
+    gate = next(iter(world.gates.values()), None)
+    if gate is None or gate.wire is None:
+        return False
+    gate.wire.cut()
+    return True
+
+
+@fault
+def link_stops(world: World) -> bool:
+    """Nothing arrives for a while."""
+    gate = next(iter(world.gates.values()), None)
+    if gate is None or gate.wire is None:
+        return False
+    gate.wire.stopped_until_s = world.loop.now_s + world.chance.uniform(0.5, 20.0)
+    return True
+
+
+@fault
+def daemon_killed(world: World) -> bool:
+    """SIGKILL to the daemon, at one of its next awaits."""
+    if world.daemon is None:
+        return False
+    world.daemon.life.fuse = world.chance.randrange(150)
+    return True
+
+
+@fault
+def gate_killed(world: World) -> bool:
+    """SIGKILL to the gate."""
+    gate = next(iter(world.gates.values()), None)
+    if gate is None:
+        return False
+    gate.life.fuse = world.chance.randrange(20)
+    world.loop.later(30.0, gate.kill)  # one that has nothing to do dies all the same
+    return True
+
+
+@fault
+def gate_stops(world: World) -> bool:
+    """SIGSTOP to the gate, and later SIGCONT."""
+    gate = next(iter(world.gates.values()), None)
+    if gate is None or gate.frozen:
+        return False
+    gate.freeze(True)
+
+    def over() -> None:
+        if gate.life.alive:
+            gate.life.context.run(gate.freeze, False)
+
+    world.until_healed(world.chance.uniform(0.5, 30.0), over)
+    return True
+
+
+@fault
+def supervisor_gone(world: World) -> bool:
+    """Nobody starts what ends, for a while; and then the gate or the daemon ends."""
+    if not world.supervised:
+        return False
+    world.supervised = False
+
+    def over() -> None:
+        world.supervised = True
+
+    world.until_healed(world.chance.uniform(1.0, 30.0), over)
+    return daemon_killed(world) if world.chance.random() < 0.5 else gate_killed(world)
+
+
+@fault
+def config_reload(world: World) -> bool:
+    """A service is changed, added or dropped while everything goes on."""
+    if world.daemon is None or world.daemon.daemon is None or world.listening is None:
+        return False
+    chosen = world.chance.randrange(len(world.services))
+    changed = list(world.services)
+    spec = changed[chosen]
+    changed[chosen] = replace(spec, max_active=world.chance.choice([None, 1, 4]), queue_max=64)
+    world.reload(tuple(changed))
+    return True
+
+
+def chosen(names: str | None) -> Mapping[str, Fault]:
+    """The faults with these names, separated by commas; all without. Raises ValueError for one that is not known."""
+    if names is None:
+        return FAULTS
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    if unknown := sorted(set(wanted) - set(FAULTS)):
+        raise ValueError(f"no fault is called {', '.join(unknown)}. There are: {', '.join(sorted(FAULTS))}.")
+    return {name: FAULTS[name] for name in wanted}

@@ -1,0 +1,142 @@
+"""What the daemon's HTTP client meets on the false machine, and a driver for servers that can sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from headway.core.model import Holder, MoveRule
+from headway.drivers.launching import limited, no_such_form
+from headway.drivers.serving import Serving, service_spec
+from headway.errors import DriverFailed
+from headway.ports import Clock, Moved, Runs, Seen, Task
+
+if TYPE_CHECKING:
+    from headway.sim.world import World
+
+MOVES: tuple[MoveRule, ...] = (
+    MoveRule(source="awake", to="asleep", limit_s=30.0, frees=True, exclusive=True),
+    MoveRule(source="awake", to="stopped", limit_s=30.0, frees=True),
+    MoveRule(source="asleep", to="stopped", limit_s=30.0, frees=True),
+    MoveRule(source="stopped", to="awake", limit_s=300.0, frees=False, creates=True, exclusive=True),
+    MoveRule(source="asleep", to="awake", limit_s=60.0, frees=False),
+)
+
+
+class _Reply:
+    """One answer, as `async with session.request(...)` gives it."""
+
+    def __init__(self, http: SimHttp, url: str) -> None:
+        self._http, self._url = http, url
+        self.status, self._body = 0, b""
+
+    async def __aenter__(self) -> _Reply:
+        self.status, self._body = await self._http.ask(self._url)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def read(self) -> bytes:
+        return self._body
+
+
+class SimHttp:
+    """Stands in for aiohttp's session: connections to ports of the false machine."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def request(self, verb: str, url: str, *, timeout: aiohttp.ClientTimeout, **_: Any) -> Any:
+        return _Timed(_Reply(self, url), timeout.total)
+
+    async def ask(self, url: str) -> tuple[int, bytes]:
+        """Raises aiohttp's errors: nobody listens, or the connection broke."""
+        parts = urlsplit(url)
+        await asyncio.sleep(0.001)
+        server = self._world.servers.get(parts.port or 0)
+        if server is None:
+            raise aiohttp.ClientConnectorError(cast(Any, _Key), ConnectionRefusedError())
+        answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
+
+        def answered(status: int | None, body: bytes) -> None:
+            if answer.done():
+                return
+            if status is None:
+                answer.set_exception(aiohttp.ServerDisconnectedError())
+            else:
+                answer.set_result((status, body))
+
+        server.asked(parts.path, answered)
+        return await answer
+
+
+class _Key:
+    host, port, ssl, is_ssl = "127.0.0.1", 0, False, False
+
+
+class _Timed:
+    """A reply with a limit, like aiohttp's total timeout."""
+
+    def __init__(self, reply: _Reply, limit_s: float | None) -> None:
+        self._reply, self._limit_s = reply, limit_s
+
+    async def __aenter__(self) -> _Reply:
+        async with asyncio.timeout(self._limit_s):
+            return await self._reply.__aenter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+
+class SleeperDriver:
+    """A server with the routes /sleep, /wake_up, /is_sleeping and its own count of requests."""
+
+    name = "sleeper"
+    moves = MOVES
+
+    def __init__(self, runs: Runs, http: aiohttp.ClientSession, clock: Clock) -> None:
+        self.serving = Serving(runs, http)
+
+    async def observe(self, holder: Holder) -> Seen:
+        seen = await self.serving.look(holder)
+        if seen.form != "awake" or seen.upstream is None:
+            return seen
+        spec = service_spec(holder)
+        asleep = await self.serving.ask(spec, "GET", seen.upstream + "/is_sleeping")
+        busy = await self.serving.ask(spec, "GET", seen.upstream + "/busy")
+        if asleep.status != 200:
+            return Seen(form=None)
+        sleeping = bool(json.loads(asleep.body)["is_sleeping"])
+        active = int(busy.body) if busy.status == 200 else None
+        form = "asleep" if sleeping else "awake"
+        return Seen(form=form, ready=not sleeping, upstream=seen.upstream, engine_active=active)
+
+    async def move(self, task: Task) -> Moved:
+        async with limited(task):
+            if task.form == "stopped":
+                await self.serving.stop(task)
+                return Moved()
+            if task.form == "asleep":
+                await self._post(task, "/sleep")
+                return Moved()
+            if task.form == "awake":
+                url = await self.serving.start(task)
+                if (await self.observe(task.holder)).form == "asleep":
+                    await self._post(task, "/wake_up")
+                return Moved(upstream=url)
+        raise no_such_form(self.name, task)
+
+    async def _post(self, task: Task, path: str) -> None:
+        spec, state = service_spec(task.holder), self.serving.state(task.holder)
+        url = self.serving.url(spec, state.port if state is not None else None)
+        answer = await self.serving.ask(spec, "POST", url + path, limit_s=None)
+        if answer.status != 200:
+            raise DriverFailed(
+                f"{spec.name} answered {answer.status} to {path}. See `headway log {spec.name}`.",
+                holder=spec.name,
+            )

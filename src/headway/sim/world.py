@@ -1,0 +1,256 @@
+"""A whole false machine with a real Headway on it, in virtual time: everything a seed decides begins here."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headway.core.commands import Configure
+from headway.core.facts import JobTold
+from headway.core.model import Decision, Event, Job, Move, Policy, ServiceSpec, Snapshot, Verdict
+from headway.daemon.daemon import Settings
+from headway.ports import Runs
+from headway.sim.checks import Checks
+from headway.sim.clients import Clients
+from headway.sim.daemons import Answered, SimDaemon
+from headway.sim.disk import Disk
+from headway.sim.gates import SimGate
+from headway.sim.loop import SimLoop
+from headway.sim.machine import Machine
+from headway.sim.programs import Habit, JobProgram, Program, Server, Work
+from headway.sim.runs import SimRuns
+from headway.sim.wires import End, Wire
+
+API_LIMIT_S = 120.0
+TRACE_LINES = 200  # kept for people; the digest is over all
+
+
+class World:
+    """Implements ports.Roster as well: the locks of its gates.
+
+    Args:
+        seed: decides everything, together with what is added to the world.
+        pace: how many times slower than in life the polls and pings of all processes are.
+    """
+
+    def __init__(self, seed: int, pace: float = 1.0) -> None:
+        self.seed, self.pace = seed, pace
+        self.chance = random.Random(seed)
+        self.loop = SimLoop(lambda: self.chance.uniform(0.001, 0.004))
+        self.seen: Counter[str] = Counter()
+        self.last: deque[str] = deque(maxlen=TRACE_LINES)
+        self._digest = hashlib.sha256()
+        self.violations: list[str] = []
+        self.machine = Machine(self.loop.time, self.wrong)
+        self.disk = Disk()
+        self.runs: SimRuns = SimRuns(self)
+        self.checks = Checks(self)
+        self.clients = Clients(self)
+        self.servers: dict[int, Server] = {}
+        self.habits: dict[str, Habit] = {}
+        self.work: dict[str, Work] = {}
+        self.services: tuple[ServiceSpec, ...] = ()
+        self.recipes: tuple[tuple[Any, bool], ...] = ()
+        self.policy = Policy()
+        self.metering = "measured"
+        self.meter_mode = "ok"
+        self.wall_offset_s = 1.7e9
+        self.supervised = True
+        self.daemon: SimDaemon | None = None
+        self.listening: SimDaemon | None = None
+        self.gates: dict[str, SimGate] = {}
+        self._gates_made = 0
+        self._wounds: dict[int, Callable[[], None]] = {}
+        self._wound = 0
+
+    # ---------------------------------------------------------------- what happened
+
+    def wrong(self, sentence: str) -> None:
+        """Something that must never be."""
+        self.violations.append(f"t={self.loop.now_s:.3f} {sentence}")
+        self.trace(f"WRONG {sentence}")
+
+    def trace(self, line: str) -> None:
+        text = f"{self.loop.now_s:.6f} {line}"
+        self.last.append(text)
+        self._digest.update(text.encode() + b"\n")
+
+    def digest(self) -> str:
+        return self._digest.hexdigest()
+
+    def told(self, event: Event) -> None:
+        """The daemon noted an event."""
+        self.seen[f"event {event.code}"] += 1
+        facts = {k: round(v, 6) if isinstance(v, float) else v for k, v in sorted(event.facts.items())}
+        self.trace(f"{event.code} {event.holder} {facts}")
+        self.checks.event(event)
+
+    def turned(self, s: Snapshot, decision: Decision) -> None:
+        """The daemon decided."""
+        for verdict in decision.verdicts.values():
+            self.seen[f"verdict {verdict.code}"] += 1
+        for action in decision.actions:
+            what = type(action).__name__
+            if isinstance(action, Move):
+                holder = s.holders[action.holder]
+                source = s.pending[action.holder].source
+                what = f"{holder.spec.driver}:{source}>{action.form}"
+                self.seen["moves"] += 1
+            self.seen[f"action {what}"] += 1
+        self.checks.turn(s, decision)
+
+    # ---------------------------------------------------------------- processes
+
+    def start(self) -> None:
+        """The supervisor comes up."""
+        self.daemon = SimDaemon(self)
+        self._new_gate()
+
+    def _new_gate(self) -> None:
+        self._gates_made += 1
+        gate = SimGate(self, "g1", self.machine.process().pid)
+        self.gates[gate.id] = gate
+
+    def gate_ended(self, gate: SimGate) -> None:
+        del self.gates[gate.id]
+        self.machine.processes.pop(gate.pid, None)
+        self.trace("gate ended")
+        self._again(self._new_gate)
+
+    def daemon_ended(self, daemon: SimDaemon) -> None:
+        self.daemon = None
+        self.trace("daemon ended")
+        self.checks.daemon_ended()
+        self._again(self._new_daemon)
+
+    def _new_daemon(self) -> None:
+        self.daemon = SimDaemon(self)
+
+    def _again(self, start: Any) -> None:
+        """Start it once the supervisor is there to do so."""
+        if self.supervised:
+            self.loop.later(self.chance.uniform(0.2, 1.0), start)
+        else:
+            self.loop.later(0.5, self._again, start)
+
+    def accepting_gate(self) -> SimGate | None:
+        return next((gate for gate in self.gates.values() if gate.accepting), None)
+
+    def connect(self, end: End) -> Wire | None:
+        """A gate asks for a connection to the daemon; None: nobody listens."""
+        return self.listening.accept(end) if self.listening is not None else None
+
+    # ---------------------------------------------------------------- people
+
+    def api(self, verb: str, path: str, body: dict[str, Any] | None, answered: Answered) -> None:
+        """One call of the API, answered once: with status 0 if the daemon is away or dies meanwhile."""
+        said = False
+
+        def once(status: int, reply: dict[str, Any]) -> None:
+            nonlocal said
+            if said:
+                return
+            said = True
+            self.seen[f"api {status}"] += 1
+            self.trace(f"{verb} {path} {status} {reply.get('code', '')}")
+            if status >= 500 and reply.get("code") != "store_silent":
+                self.wrong(f"{verb} {path} was answered {status}: {reply}")
+            if status >= 400 and not reply.get("code"):
+                self.wrong(f"{verb} {path} was refused without a code: {reply}")
+            answered(status, reply)
+
+        if self.listening is None:
+            once(0, {})
+            return
+        self.loop.later(API_LIMIT_S, once, 0, {})
+        self.listening.ask(verb, path, body, once)
+
+    def reload(self, services: tuple[ServiceSpec, ...]) -> None:
+        """The config says something new from now on."""
+        self.services = services
+        if self.listening is not None and (daemon := self.listening.daemon) is not None:
+            self.listening.life.context.run(
+                daemon.loop.submit, Configure(services=services, recipes=self.recipes)
+            )
+
+    # ---------------------------------------------------------------- faults end
+
+    def until_healed(self, after_s: float, over: Callable[[], None]) -> None:
+        """End a fault then, or when the world is healed, whichever comes first."""
+        self._wounds[self._wound] = over
+        self.loop.later(after_s, self._end_wound, self._wound)
+        self._wound += 1
+
+    def _end_wound(self, number: int) -> None:
+        if (over := self._wounds.pop(number, None)) is not None:
+            over()
+
+    def heal(self) -> None:
+        """Every fault ends now."""
+        for number in sorted(self._wounds):
+            self._end_wound(number)
+        self.disk.hangs_until_s = 0.0
+
+    def settings(self) -> Settings:
+        """What a daemon reads from the config as it starts."""
+        configure = Configure(services=self.services, recipes=self.recipes)
+        return Settings(
+            configure=configure, policy=self.policy, mode="live", name="sim", salt="salt", pace=self.pace
+        )
+
+    # ---------------------------------------------------------------- ports.Roster
+
+    def living(self) -> frozenset[str]:
+        return frozenset(self.gates)
+
+    def kill(self, gate: str, pid: int | None) -> bool:
+        found = self.gates.get(gate)
+        if found is None or found.pid != pid:
+            return False
+        self.seen["fenced"] += 1
+        found.kill()
+        return True
+
+    # ---------------------------------------------------------------- programs
+
+    def habit(self, holder: str) -> Habit:
+        """Of a service by its name, of a job by its id; a job's is found by its name when it first runs."""
+        if holder not in self.habits:
+            s = self.snapshot()
+            name = s.holders[holder].spec.name if s is not None and holder in s.holders else holder
+            self.habits[holder] = self.habits.get(name, Habit())
+        return self.habits[holder]
+
+    def snapshot(self) -> Snapshot | None:
+        return self.daemon.daemon.hub.snapshot if self.daemon is not None and self.daemon.daemon else None
+
+    def verdicts(self) -> Mapping[str, Verdict]:
+        return self.daemon.daemon.hub.verdicts if self.daemon is not None and self.daemon.daemon else {}
+
+    def server_at(self, upstream: str | None) -> Server | None:
+        port = (upstream or "").rpartition(":")[2]
+        return self.servers.get(int(port)) if port.isdigit() else None
+
+    def server_of(self, service: str) -> Server | None:
+        found = (p for p in self.runs.living() if isinstance(p, Server) and p.spec.holder == service)
+        return next(found, None)
+
+    async def job_says(self, job: Job) -> JobTold:
+        """What the job's own commands would print."""
+        program: Program | None = self.runs.program(job.run.id) if job.run else None
+        if not isinstance(program, JobProgram) or not program.alive:
+            return JobTold(job=job.id)
+        done_s, habit = program.progress_s(), program.habit
+        progress = min(1.0, done_s / habit.work_s)
+        if not habit.save_every_s:
+            return JobTold(job=job.id, progress=progress)
+        saved_s = program.work.saved_s
+        point = f"{saved_s:g}" if saved_s else None
+        return JobTold(job=job.id, progress=progress, saved_point=point, saved_age_s=done_s - saved_s)
+
+
+def _is_runs(runs: SimRuns) -> Runs:
+    return runs  # the type checker holds the false runs to the port
