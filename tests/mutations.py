@@ -130,7 +130,11 @@ MUTATIONS: tuple[Mutation, ...] = (
         breaks="what can never fit keeps a place, and others out of it",
         file="decide.py",
         old="    if never := never_fits(want, s):\n        return never\n",
-        new="",
+        new=(
+            "    if never := never_fits(want, s):\n"
+            "        plan.reserved |= dict.fromkeys(s.devices, want.holder.id)\n"
+            "        return never\n"
+        ),
         test="test_pass.py::test_a_want_that_can_never_fit_reserves_nothing_and_changes_nothing_for_others",
     ),
     Mutation(

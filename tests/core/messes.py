@@ -70,15 +70,15 @@ def _meddle(pick: Picks, scene: Scene, hid: str) -> None:
         return
     if isinstance(holder, Service):
         changes["wish"] = pick([*["run"] * 5, "hold", "stop", "kill"])
-        if pick([False, True, False]):
+        if how := pick([None, None, "drained", "closing", "pinned", "open", "stuck"]):
             changes["gate"] = Gate(
-                wish=pick(["open", "closed"]),
+                wish="closed" if how in ("drained", "closing", "pinned") else "open",
                 rev=3,
-                closed=pick([False, True]),
-                pinning=pick([0, 0, 1]),
-                stuck_s=pick([None, None, now_s - 1.0]),
+                closed=how in ("drained", "pinned"),
+                pinning=1 if how in ("pinned", "open") else 0,
+                stuck_s=now_s - 1.0 if how == "stuck" else None,
             )
-            changes["drained_s"] = pick([None, now_s - 2.0])
+            changes["drained_s"] = now_s - 2.0 if how == "drained" else None
         if pick([False, True, False]):
             changes["spec"] = replace(holder.spec, reads_busy=True)
             changes["engine_active"] = pick([None, 0, 1])
@@ -156,7 +156,7 @@ def overlaps(holder: Holder, pending: Pending) -> bool:
 
 def _trouble(pick: Picks, scene: Scene, name: str) -> None:
     device, now_s = scene.s.devices[dev(name)], scene.s.now_s
-    how = pick([*["well"] * 10, "N/A", "trouble", "stale", "changed", "never", "sum"])
+    how = pick([*["well"] * 10, "N/A", "trouble", "stale", "changed", "never", "sum", "tight"])
     changes: dict[str, dict[str, Any]] = {
         "well": {},
         "N/A": {"free_bytes": None, "used_bytes": None},
@@ -165,6 +165,7 @@ def _trouble(pick: Picks, scene: Scene, name: str) -> None:
         "changed": {"last_change_s": now_s},
         "never": {"read_at_s": None, "free_bytes": None, "used_bytes": None, "total_bytes": None},
         "sum": {"per_process": False},
+        "tight": {"free_bytes": max(0, (device.free_bytes or 0) - gib(6))},
     }
     changed = replace(device, **changes[how])
     scene.s = replace(scene.s, devices={**scene.s.devices, device.id: changed})

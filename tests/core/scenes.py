@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from headway.core import fit, fold
+from headway.core import fit, fold, wishes
 from headway.core.decide import decide
 from headway.core.draft import Draft
 from headway.core.facts import DeviceRead, Fact, GateState, MoveAnswered, RunSeen
@@ -19,6 +19,7 @@ from headway.core.model import (
     Decision,
     Exit,
     Job,
+    JobSpec,
     Measure,
     Move,
     OpenGate,
@@ -74,6 +75,47 @@ def scene_of(pick: Picks) -> Scene:
     for number in range(pick([0, 1, 2, 3, 4, 5])):
         _one_job(pick, scene, f"j{number}", damped)
     return scene.read()
+
+
+def crowds() -> st.SearchStrategy[Scene]:
+    """Scenes as `crowd_of` makes them."""
+    return picks.map(crowd_of)
+
+
+def crowd_of(pick: Picks) -> Scene:
+    """Many small holders at rest on one device or two, and large ones that want to come: much to push aside."""
+    policy = Policy(max_active_jobs=pick([40, 5]), push_back_s=0.0)
+    scene = Scene(*[48] * pick([1, 1, 2]), policy=policy)
+    for number in range(pick([3, 4, 5, 6])):
+        sizes: dict[str, Any] = {"running": pick([4, 2, 8, 14]), "parked": pick([1, 2, None])}
+        spec = job_spec(
+            f"j{number}", **sizes, placement="share", priority=pick([50, 20]), min_residency_s=0.0
+        )
+        given: dict[str, Any] = {"saved_age_s": pick([None, 0.0]), "wish": pick(["run", "run", "hold"])}
+        given["key"] = _key(scene, scene.s.now_s - 500.0, spec)
+        given["retry_at_s"] = pick([None, None, scene.s.now_s + 5.0])
+        form = pick([spec.forms[0].name, *(f.name for f in spec.forms[:-1])])
+        _goes_with(scene, scene.__class__.job, spec, form, (pick(sorted(scene.totals)),), given)
+    for number in range(pick([0, 1, 2])):
+        spec_ = service_spec(
+            f"s{number}", pick([8, 12, 20]), pick([1, None]), min_residency_s=0.0, keep_awake=True
+        )
+        _goes_with(scene, scene.__class__.service, spec_, pick(["awake", "stopped"]), ("gpu0",), {})
+    _large_ones(pick, scene)
+    return scene.read()
+
+
+def _large_ones(pick: Picks, scene: Scene) -> None:
+    """What is too much for the room that is left: requests, and jobs that rank above or below those that run."""
+    if pick([True, True, False]):
+        waits_s, cls = pick([1.0, 40.0]), pick(["attended", "attended", "background"])
+        demand = {cls: Waiting(n=1, since_s=scene.s.now_s - waits_s)}
+        scene.service(service_spec("big", pick([20, 40, 47])), "stopped", demand=demand)
+    for number in range(pick([1, 2])):
+        sizes: dict[str, Any] = {"running": pick([20, 40, 47, 48]), "placement": pick(["gap", "share"])}
+        spec = job_spec(f"large{number}", **sizes, priority=pick([80, 10]))
+        key, retry_at_s = _key(scene, scene.s.now_s - 500.0, spec), pick([None, None, scene.s.now_s + 5.0])
+        scene.job(spec, "stopped", key=key, retry_at_s=retry_at_s)
 
 
 def devices_of(pick: Picks, scene: Scene, count: int) -> tuple[str, ...]:
@@ -132,9 +174,14 @@ def _one_job(pick: Picks, scene: Scene, name: str, damped: bool) -> None:
     on = devices_of(pick, scene, spec.count)
     given: dict[str, Any] = {"since_s": since_s, "saved_age_s": pick([None, 0.0])}
     given["enqueued_s"] = scene.s.now_s - pick([1.0, 500.0, 5000.0])
-    given["key"] = given["enqueued_s"] - 1800.0 * spec.priority
+    given["key"] = _key(scene, given["enqueued_s"], spec)
     if not _goes_with(scene, scene.__class__.job, spec, form, on, given):
         scene.job(spec, "stopped", **given)
+
+
+def _key(scene: Scene, enqueued_s: float, spec: JobSpec) -> float:
+    """Rank keys differ, as they do in life: no two jobs come at the same moment."""
+    return wishes.rank_key(enqueued_s, spec.priority) + len(scene.s.holders) * wishes.ARRIVAL_S
 
 
 def _goes_with(scene: Scene, put: Any, spec: Any, form: str, on: tuple[str, ...], given: Any) -> bool:

@@ -61,7 +61,7 @@ def overfull(plan: Plan, s: Snapshot, newcomers: set[str]) -> list[str]:
 
 
 @given(messy_scenes())
-@deep(300)
+@deep(180)
 def test_a_plan_never_holds_more_than_there_is_minus_the_reserve(scene: Scene) -> None:
     plan, verdicts = target(scene.s)
     assert overfull(plan, scene.s, {hid for hid, no in verdicts.items() if no.code == "goes"}) == []
@@ -87,7 +87,7 @@ def want_of(holder: Holder) -> Want:
 
 
 @given(messy_scenes(), st.data())
-@deep(200)
+@deep(120)
 def test_one_more_holder_aside_never_leaves_less_room(scene: Scene, data: st.DataObject) -> None:
     s = scene.s
     assume(len(s.present) > 1)
@@ -114,7 +114,7 @@ def everybody_away(s: Snapshot, want: Want) -> Plan:
 
 
 @given(scenes())
-@deep(200)
+@deep(120)
 def test_what_is_possible_fits_once_everybody_else_stepped_aside(scene: Scene) -> None:
     s = scene.s
     for holder in s.holders.values():
@@ -125,7 +125,7 @@ def test_what_is_possible_fits_once_everybody_else_stepped_aside(scene: Scene) -
 
 
 @given(messy_scenes())
-@deep(150)
+@deep(90)
 def test_what_is_not_possible_is_neither_planned_nor_begun(scene: Scene) -> None:
     s = scene.s
     never = {hid for hid, holder in s.holders.items() if not fit.possible(want_of(holder), s)}
@@ -140,7 +140,7 @@ def test_what_is_not_possible_is_neither_planned_nor_begun(scene: Scene) -> None
 
 
 @given(messy_scenes())
-@deep(200)
+@deep(120)
 def test_nothing_is_begun_on_a_device_without_a_reading_except_by_a_model_that_is_alone(scene: Scene) -> None:
     s = scene.s
     for move in decide(s).actions:
@@ -155,7 +155,7 @@ def test_nothing_is_begun_on_a_device_without_a_reading_except_by_a_model_that_i
 
 
 @given(messy_scenes())
-@deep(200)
+@deep(120)
 def test_what_is_begun_fits_beside_everybody_in_the_form_he_is_in(scene: Scene) -> None:
     s = scene.s
     for move in decide(s).actions:
@@ -199,7 +199,7 @@ def at_its_top(other: Holder, device: Device, s: Snapshot) -> bool:
 
 
 @given(messy_scenes(), st.data())
-@deep(150)
+@deep(90)
 def test_bytes_of_a_run_that_ended_are_not_its_own(scene: Scene, data: st.DataObject) -> None:
     s = scene.s
     held = sorted(h.id for h in s.holders.values() if h.seen_bytes and h.run)
@@ -214,7 +214,7 @@ def test_bytes_of_a_run_that_ended_are_not_its_own(scene: Scene, data: st.DataOb
 
 
 @given(messy_scenes(), st.sampled_from(["N/A", "trouble", "stale", "changed", "never", "meter"]))
-@deep(150)
+@deep(90)
 def test_unknown_is_never_free(scene: Scene, how: str) -> None:
     s = scene.s
     for device in s.devices.values():

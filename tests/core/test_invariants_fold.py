@@ -134,7 +134,7 @@ tellings = picks.map(
 
 
 @given(tellings, picks)
-@deep(300)
+@deep(180)
 def test_facts_about_strangers_change_nothing_wherever_they_come(
     telling_: tuple[Scene, list[Fact]], pick: Picks
 ) -> None:
@@ -148,7 +148,7 @@ def test_facts_about_strangers_change_nothing_wherever_they_come(
 
 
 @given(tellings)
-@deep(200)
+@deep(120)
 def test_a_fact_about_one_holder_leaves_all_others_as_they_were(telling_: tuple[Scene, list[Fact]]) -> None:
     scene, facts = telling_
     for fact in facts:
@@ -169,7 +169,7 @@ def test_a_fact_about_one_holder_leaves_all_others_as_they_were(telling_: tuple[
 
 
 @given(tellings)
-@deep(300)
+@deep(180)
 def test_a_fact_told_twice_counts_once(telling_: tuple[Scene, list[Fact]]) -> None:
     scene, facts = telling_
     for fact in facts:
@@ -182,7 +182,7 @@ def test_a_fact_told_twice_counts_once(telling_: tuple[Scene, list[Fact]]) -> No
 
 
 @given(tellings)
-@deep(200)
+@deep(120)
 def test_an_end_told_again_later_is_no_second_end(telling_: tuple[Scene, list[Fact]]) -> None:
     scene, facts = telling_
     for fact in facts:
@@ -203,7 +203,7 @@ def test_an_end_told_again_later_is_no_second_end(telling_: tuple[Scene, list[Fa
 
 
 @given(tellings, st.booleans())
-@deep(300)
+@deep(180)
 def test_the_indexes_are_what_they_would_be_made_anew(
     telling_: tuple[Scene, list[Fact]], decides: bool
 ) -> None:
@@ -225,7 +225,7 @@ def kept(s: Snapshot) -> tuple[Any, ...]:
 
 
 @given(picks)
-@deep(300)
+@deep(180)
 def test_a_wish_only_grows_stronger(pick: Picks) -> None:
     scene = mess_of(pick)
     for _ in range(5):
@@ -242,7 +242,7 @@ def test_a_wish_only_grows_stronger(pick: Picks) -> None:
 
 
 @given(tellings)
-@deep(300)
+@deep(180)
 def test_no_fact_weakens_a_wish_but_by_fulfilling_it(telling_: tuple[Scene, list[Fact]]) -> None:
     scene, facts = telling_
     for fact in facts:
@@ -259,7 +259,7 @@ def test_no_fact_weakens_a_wish_but_by_fulfilling_it(telling_: tuple[Scene, list
 
 
 @given(tellings)
-@deep(200)
+@deep(120)
 def test_nothing_brings_back_what_was_cancelled(telling_: tuple[Scene, list[Fact]]) -> None:
     scene, facts = telling_
     for holder in list(scene.s.holders.values()):

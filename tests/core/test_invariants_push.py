@@ -8,6 +8,7 @@ from unittest import mock
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from headway.core import decide, rank, rules
 from headway.core.decide import settle, target
@@ -29,7 +30,7 @@ from headway.core.push import PUSH
 from headway.core.room import cheapest_room, place_of
 from tests.core.make import SLEEP, START, STOP, WAKE, Scene, dev, job_spec, moving, service_spec
 from tests.core.messes import messy_scenes
-from tests.core.scenes import deep, scenes
+from tests.core.scenes import crowds, deep, scenes
 
 pytestmark = pytest.mark.core
 
@@ -81,8 +82,8 @@ def ways_down(holder: Holder, form: str | None) -> set[str]:
     return found
 
 
-@given(messy_scenes())
-@deep(250)
+@given(st.one_of(messy_scenes(), crowds()))
+@deep(150)
 def test_nobody_stronger_is_pushed_and_nobody_who_has_his_place(scene: Scene) -> None:
     s = scene.s
     order = [want.holder.id for want in rank.wants(s)]
@@ -94,8 +95,8 @@ def test_nobody_stronger_is_pushed_and_nobody_who_has_his_place(scene: Scene) ->
                 assert order.index(victim) > order.index(want.holder.id)
 
 
-@given(messy_scenes())
-@deep(250)
+@given(st.one_of(messy_scenes(), crowds()))
+@deep(150)
 def test_nobody_is_pushed_whose_staying_would_do_no_harm(scene: Scene) -> None:
     s = scene.s
     for want, before, verdict in settled(s):
@@ -111,8 +112,8 @@ def test_nobody_is_pushed_whose_staying_would_do_no_harm(scene: Scene) -> None:
             assert before.short_on(devices, want, rest), f"{hid} is pushed for nothing"
 
 
-@given(messy_scenes())
-@deep(250)
+@given(st.one_of(messy_scenes(), crowds()))
+@deep(150)
 def test_no_rule_objects_and_every_driver_has_a_way(scene: Scene) -> None:
     s = scene.s
     for want, before, verdict in settled(s):
@@ -128,8 +129,8 @@ def test_no_rule_objects_and_every_driver_has_a_way(scene: Scene) -> None:
             assert not [no for rule in PUSH if (no := rule(want, holder, before, s))]
 
 
-@given(messy_scenes())
-@deep(250)
+@given(st.one_of(messy_scenes(), crowds()))
+@deep(150)
 def test_a_job_pushes_no_job_that_loses_work(scene: Scene) -> None:
     s = scene.s
     for want, before, verdict in settled(s):
@@ -144,8 +145,8 @@ def test_a_job_pushes_no_job_that_loses_work(scene: Scene) -> None:
                 assert not [way for way in straight if way.loses_work], (want.holder.id, hid, to)
 
 
-@given(messy_scenes())
-@deep(200)
+@given(st.one_of(messy_scenes(), crowds()))
+@deep(120)
 def test_a_kept_place_is_taken_by_nobody_weaker(scene: Scene) -> None:
     for want, before, verdict in settled(scene.s):
         kept = {d for d, hid in before.reserved.items() if hid != want.holder.id}
@@ -155,7 +156,7 @@ def test_a_kept_place_is_taken_by_nobody_weaker(scene: Scene) -> None:
 
 
 @given(scenes())
-@deep(200)
+@deep(120)
 def test_several_devices_are_given_all_or_none(scene: Scene) -> None:
     plan, verdicts = target(scene.s)
     for hid, (form, devices) in plan.placed.items():
@@ -170,8 +171,8 @@ def test_several_devices_are_given_all_or_none(scene: Scene) -> None:
         )
 
 
-@given(messy_scenes())
-@deep(200)
+@given(st.one_of(messy_scenes(), crowds()))
+@deep(120)
 def test_requests_that_nobody_awaits_and_homes_push_no_job(scene: Scene) -> None:
     s = scene.s
     for want, _, verdict in settled(s):

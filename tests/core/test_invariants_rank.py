@@ -27,7 +27,7 @@ def wants(s: Snapshot) -> list[Want]:
 
 
 @given(messy_scenes())
-@deep(150)
+@deep(90)
 def test_the_order_is_total_and_everybody_is_in_it_once(scene: Scene) -> None:
     found = wants(scene.s)
     assert all(before.rank < after.rank for before, after in pairwise(found))
@@ -36,14 +36,14 @@ def test_the_order_is_total_and_everybody_is_in_it_once(scene: Scene) -> None:
 
 
 @given(messy_scenes())
-@deep(100)
+@deep(60)
 def test_the_order_does_not_depend_on_how_records_are_kept(scene: Scene) -> None:
     again = replace(scene.s, holders=dict(reversed(list(scene.s.holders.items()))))
     assert wants(again) == wants(scene.s)
 
 
 @given(messy_scenes(), LATER_S)
-@deep(250)
+@deep(150)
 def test_two_of_one_class_never_change_places_by_time_alone(scene: Scene, later_s: float) -> None:
     before = {want.holder.id: want.rank for want in wants(scene.s)}
     after = {want.holder.id: want.rank for want in wants(replace(scene.s, now_s=scene.s.now_s + later_s))}
@@ -57,7 +57,7 @@ def test_two_of_one_class_never_change_places_by_time_alone(scene: Scene, later_
 
 
 @given(messy_scenes(), LATER_S)
-@deep(250)
+@deep(150)
 def test_only_one_who_waits_too_long_becomes_stronger(scene: Scene, later_s: float) -> None:
     s, later = scene.s, replace(scene.s, now_s=scene.s.now_s + later_s)
     before = {want.holder.id: want.rank[0] for want in wants(s)}
@@ -74,7 +74,7 @@ def test_only_one_who_waits_too_long_becomes_stronger(scene: Scene, later_s: flo
 
 
 @given(messy_scenes())
-@deep(150)
+@deep(90)
 def test_the_overdue_come_first_and_those_who_only_may_stay_last(scene: Scene) -> None:
     s, found = scene.s, wants(scene.s)
     overdue = []
@@ -91,7 +91,7 @@ def test_the_overdue_come_first_and_those_who_only_may_stay_last(scene: Scene) -
 
 
 @given(messy_scenes())
-@deep(100)
+@deep(60)
 def test_a_want_is_settled_before_all_that_rank_lower(scene: Scene) -> None:
     plan, _ = target(scene.s)
     found = [want.holder.id for want in wants(scene.s)]
@@ -99,7 +99,7 @@ def test_a_want_is_settled_before_all_that_rank_lower(scene: Scene) -> None:
 
 
 @given(messy_scenes())
-@deep(100)
+@deep(60)
 def test_one_that_loses_nothing_is_cheaper_to_push_than_one_that_does(scene: Scene) -> None:
     costs = {hid: rank.cost_to_push(scene.s.holders[hid]) for hid in scene.s.present}
     assert len(set(costs.values())) == len(costs)

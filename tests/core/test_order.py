@@ -170,3 +170,24 @@ def test_the_next_look_is_in_the_future_and_when_time_alone_changes_an_answer() 
     assert decide(scene.read().s).recheck_at_s == pytest.approx(NOW_S + 4.0)
     busy = replace(scene.s.holders["chat"], since_s=NOW_S - 400)
     assert decide(scene.put(busy).at(NOW_S + 100).s).recheck_at_s is None
+
+
+def test_what_counts_is_what_is_lost_on_the_way_to_where_each_must_go() -> None:
+    """On gpu0 one would have to go beyond parked, and lose its work; on gpu1 two are at a saved point."""
+    scene = Scene(24, 24, policy=Policy(max_active_jobs=9)).service(
+        service_spec(awake=23.5), "stopped", demand=asked()
+    )
+    scene.job(job_spec("a", 8, 1))
+    for name in ("b", "c"):
+        scene.job(job_spec(name, 4, placement="share"), on=("gpu1",), saved_age_s=0.0)
+    assert aside(scene) == {"b": "stopped", "c": "stopped"}
+
+
+def test_a_model_is_stopped_before_a_parked_job_is() -> None:
+    scene = Scene(48).service(service_spec("big", 47), "stopped", demand=asked())
+    scene.service(service_spec(awake=8, asleep=1)).job(job_spec("a", 4, 1), "parked", saved_age_s=90.0)
+    assert aside(scene) == {"chat": "stopped"}
+    assert aside(scene.put(replace(scene.s.holders["a"], forms=job_spec(running=4, parked=2).forms))) == {
+        "chat": "stopped",
+        "a": "stopped",
+    }

@@ -18,18 +18,6 @@ pytestmark = pytest.mark.core
 
 @given(scenes())
 @settings(max_examples=400)
-def test_the_pass_comes_to_rest_and_pushes_nobody_twice(scene: Scene) -> None:
-    _, moves, rounds = rest(scene.s)
-    story = [(move.holder, move.form, move.devices, move.cause) for move in moves]
-    assert rounds <= 2 * len(scene.s.holders) + 2, story
-    came = [move.holder for move in moves if not move.frees]
-    assert len(came) == len(set(came)), story
-    pushed = [(move.holder, move.form) for move in moves if move.frees]
-    assert len(pushed) == len(set(pushed)), story
-
-
-@given(scenes())
-@settings(max_examples=400)
 def test_no_plan_ever_puts_together_what_does_not_go_together(scene: Scene) -> None:
     s = scene.s
     for _ in range(30):

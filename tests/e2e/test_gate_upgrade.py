@@ -234,3 +234,16 @@ async def test_without_uvloop_it_is_the_same_gate() -> None:
                 world.parents[0].send_signal(signal.SIGUSR2)
                 await until(lambda: pid not in world.gates().values(), 3 * LIMIT_S)
             assert load.lost == []
+
+
+@case
+async def test_a_gate_too_busy_to_hand_over_is_replaced_once_it_can() -> None:
+    async with running() as world:
+        old = await world.gate()
+        pid = world.gates()[old]
+        os.kill(pid, signal.SIGSTOP)
+        world.parents[0].send_signal(signal.SIGUSR2)
+        await until(lambda: set(world.gates()) - {old})
+        assert b"200 OK" in await ask(world.ports["front"], {"model": "gpt"})
+        os.kill(pid, signal.SIGCONT)
+        await until(lambda: old not in world.gates())

@@ -172,9 +172,8 @@ class World:
         """Living gates that serve: id -> pid."""
         found = {}
         for lock in self.spec.gates.glob("*.lock"):
-            text = lock.read_text().strip()
-            if text and locks.is_held(lock):
-                found[lock.stem] = int(text)
+            if (pid := locks.holder(lock)) is not None:  # the file of one that just ended may go meanwhile
+                found[lock.stem] = pid
         return found
 
     async def gate(self) -> str:

@@ -6,7 +6,7 @@ from headway.core import fit, leases, rank, steps
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
 from headway.core.model import Decision, FormName, Holder, Job, Lease, Snapshot, Verdict, Want
-from headway.core.room import cheapest_room, place_of
+from headway.core.room import cheapest_room, could_have, place_of
 from headway.core.rules import ADMIT, STAY
 
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
@@ -86,7 +86,7 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     if fit.crowded_out(want, s):
         return _crowded_out(want, soonest, s)
     if want.attended or long:
-        _reserve(want, plan)
+        _reserve(want, plan, s)
     return soonest
 
 
@@ -119,8 +119,7 @@ def never_fits(want: Want, s: Snapshot) -> Verdict | None:
     return Verdict(code="never_fits" if s.devices else "no_device", facts=facts)
 
 
-def _reserve(want: Want, plan: Plan) -> None:
-    """It keeps its place against weaker ones that would only fill the room it waits for."""
-    for devices in fit.placements(want, plan)[:1]:
-        for device in devices:
-            plan.reserved.setdefault(device, want.holder.id)
+def _reserve(want: Want, plan: Plan, s: Snapshot) -> None:
+    """It keeps its place against weaker ones that would only fill the room it waits for; if it can come to it."""
+    for device in could_have(want, plan, s):
+        plan.reserved.setdefault(device, want.holder.id)

@@ -142,3 +142,8 @@ PUSH: tuple[PushRule, ...] = (
     not_back,
     gap_worth,
 )
+
+
+def lasting(victim: Holder) -> tuple[PushRule, ...]:
+    """The rules about it that no time changes. A job or a lease that cannot step aside ends one day; a server does not."""
+    return (never, placement, cannot) if isinstance(victim, Service) else (never, placement)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from headway.core.draft import LEASE_LANE
 from headway.core.leases import waits, want_of
 from headway.core.lifecycle import aside_form, loses_work
-from headway.core.model import Holder, Job, Lease, Rank, Service, Snapshot, Want
+from headway.core.model import FormName, Holder, Job, Lease, Rank, Service, Snapshot, Want
 
 
 def wants(s: Snapshot) -> Iterator[Want]:
@@ -70,9 +70,13 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
     return None
 
 
-def cost_to_push(victim: Holder) -> tuple[int, float, float, str]:
-    """Smaller is cheaper: work that would be lost, then seconds to restore, then lowest rank or longest unused."""
-    form = aside_form(victim)
+def cost_to_push(victim: Holder, form: FormName | None = None) -> tuple[int, float, float, str]:
+    """Smaller is cheaper: work that would be lost, then seconds to restore, then lowest rank or longest unused.
+
+    Args:
+        form: where it would go; None: the highest form that frees memory.
+    """
+    form = form or aside_form(victim)
     loses = int(form is not None and loses_work(victim, victim.form, form))
     rung = victim.form_named(form)
     restore_s = (rung.leave_s if rung else None) or 0.0

@@ -6,7 +6,7 @@ from headway.core import fit, rank
 from headway.core.fit import Devices, Leaving, Plan
 from headway.core.lifecycle import loses_work, step_forms
 from headway.core.model import FormName, Holder, Job, Rank, Snapshot, Verdict, Want
-from headway.core.push import PUSH
+from headway.core.push import PUSH, lasting
 
 
 def place_of(want: Want, no: Verdict, plan: Plan, s: Snapshot) -> dict[str, FormName]:
@@ -42,7 +42,7 @@ def cheapest_room(
         if refused is not None:
             refusals.append(refused)
             continue
-        costs = [rank.cost_to_push(s.holders[hid]) for hid in leaving if hid not in must]
+        costs = [rank.cost_to_push(s.holders[hid], form) for hid, form in leaving.items() if hid not in must]
         if not costs:
             return (devices, leaving), []
         total = (sum(cost[0] for cost in costs), sum(cost[1] for cost in costs), float(len(costs)))
@@ -91,13 +91,28 @@ def room_on(
     return leaving, None
 
 
+def could_have(want: Want, plan: Plan, s: Snapshot) -> Devices:
+    """The first devices on which time alone may make room for it; () when nobody there will ever go for it."""
+    for devices in fit.placements(want, plan):
+        going = {
+            victim.id: victim.bottom
+            for victim in plan.weaker(want, devices)
+            if not any(rule(want, victim, plan, s) for rule in lasting(victim))
+        }
+        if not plan.short_on(devices, want, going):
+            return devices
+    return ()
+
+
 def _ways_out(want: Want, devices: Devices, plan: Plan) -> list[tuple[Holder, FormName]]:
-    """Whom it may push and where to, cheapest first; deeper forms only after everybody's first."""
-    found = []
-    for victim in sorted(plan.weaker(want, devices), key=rank.cost_to_push):
+    """Whom it may push and where to: who loses no work first, deeper forms only after everybody's first, the cheapest."""
+    found: list[tuple[tuple[object, ...], Holder, FormName]] = []
+    for victim in plan.weaker(want, devices):
         here = plan.form_of(victim)[0]
         forms = step_forms(victim, here) or (victim.bottom,)
         if isinstance(want.holder, Job) and isinstance(victim, Job):  # no further down than it loses nothing
             forms = tuple(form for form in forms if not loses_work(victim, here, form)) or forms[:1]
-        found += [(depth, victim, form) for depth, form in enumerate(forms)]
+        for depth, form in enumerate(forms):
+            loses, *cost = rank.cost_to_push(victim, form)
+            found.append(((loses, depth, *cost), victim, form))
     return [(victim, form) for _, victim, form in sorted(found, key=lambda way: way[0])]

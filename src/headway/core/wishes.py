@@ -80,7 +80,10 @@ def _add(d: Draft, command: AddJob) -> Reply:
         if find_job(word, view) is None:
             return refused(d, "unknown_after", after=word)
     job = _enqueue(d, command.spec, command.recipe, command.hold, command.by)
-    return accepted(d, job.id, name=job.spec.name, held=command.hold)
+    for word in (*command.spec.after, *command.spec.after_ok):
+        if (other := find_job(word, view)) is not None:
+            hold_followers(d, other.id)  # one that follows what is over already is held as well
+    return accepted(d, job.id, name=job.spec.name, held=d.holders[job.id].wish == "hold")
 
 
 def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -> Job:
@@ -165,6 +168,8 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         "failures": 0,
         "retry_at_s": None,
     }
+    if isinstance(holder, Job):  # a person says that it goes without what it will never see end well
+        holder = replace(holder, spec=_without_lost(holder, d))
     if isinstance(holder, Job) and holder.ended:
         if command.verb != "retry":
             return refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
@@ -184,6 +189,26 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         d.put(replace(holder, **fresh))  # type: ignore[arg-type]
     d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish="run", by=command.by)
     return accepted(d, holder.id, wish="run", done=True)
+
+
+def _without_lost(job: Job, d: Draft) -> JobSpec:
+    """Its spec, following only what may still end as it must."""
+    view = d.view()
+
+    def lost(word: str, well: bool) -> bool:
+        other = find_job(word, view, job)
+        if other is None or (other.ended == "cancelled" and other.started_s is None):
+            return True
+        return well and other.ended not in (None, "done")
+
+    spec = job.spec
+    after = tuple(word for word in spec.after if not lost(word, well=False))
+    after_ok = tuple(word for word in spec.after_ok if not lost(word, well=True))
+    return (
+        spec
+        if (after, after_ok) == (spec.after, spec.after_ok)
+        else replace(spec, after=after, after_ok=after_ok)
+    )
 
 
 # ---------------------------------------------------------------- order, config

@@ -27,6 +27,7 @@ from headway.daemon.tasks import Tasks
 from headway.ports import Clock, Driver, Journal, Meter, Reading, RequestLog, Roster, Routes, Runs, Store
 
 PING_TURNS = 2  # a ping every second tick of a second
+TABLE_EVERY_S = 5.0  # a table in which nothing but figures can have changed is made anew this often
 TIDY_TURNS = 3600  # of a second: how often ended runs are looked through
 
 
@@ -169,12 +170,14 @@ class Daemon:
             self.loop.tell(told)
 
     def _gates(self, s: Snapshot, decision: Decision) -> None:
-        self._publish(s)
+        if self.hub.news or s.now_s >= self._published_s + TABLE_EVERY_S:
+            self._publish(s)
         if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):
             self.links.merge_all(self.out.clock.now_s())
             self.watcher.stir()  # a close waits for the engine to read idle
 
     def _publish(self, s: Snapshot) -> None:
+        self._published_s = s.now_s
         self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, self.out.clock.now_s())
 
     async def _tick(self) -> None:

@@ -18,7 +18,9 @@ class StateHub:
         self._snapshot = snapshot
         self._verdicts: Mapping[HolderId, Verdict] = {}
         self._log: deque[tuple[int, frozenset[HolderId]]] = deque(maxlen=KEPT)
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[asyncio.Future[None], None] = {}
+        self._codes: dict[HolderId, str] = {}
+        self.news = True  # did the last turn change a holder, or what is said of one?
 
     @property
     def snapshot(self) -> Snapshot:
@@ -36,10 +38,13 @@ class StateHub:
         self, snapshot: Snapshot, verdicts: Mapping[HolderId, Verdict], changed: frozenset[HolderId]
     ) -> None:
         """A turn ended: this is the state now."""
+        codes = {hid: verdict.code for hid, verdict in verdicts.items()}
+        self.news = bool(changed) or codes != self._codes
+        self._codes = codes
         told = {hid for hid in verdicts if self._verdicts.get(hid) != verdicts[hid]}
         self._snapshot, self._verdicts = snapshot, verdicts
         self._log.append((snapshot.rev, changed | told))
-        waiters, self._waiters = self._waiters, set()
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
@@ -47,14 +52,14 @@ class StateHub:
     async def wait(self, after: int, limit_s: float) -> int:
         if self.revision <= after:
             waiter = asyncio.get_running_loop().create_future()
-            self._waiters.add(waiter)
+            self._waiters[waiter] = None
             try:
                 async with asyncio.timeout(limit_s):
                     await waiter
             except TimeoutError:
                 pass
             finally:
-                self._waiters.discard(waiter)
+                self._waiters.pop(waiter, None)
         return self.revision
 
     def changed_since(self, revision: int) -> frozenset[HolderId] | None:

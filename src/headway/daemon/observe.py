@@ -18,7 +18,7 @@ SOON_S = 0.05  # while a close waits for the engine to read idle, or nothing is 
 TOLD_EVERY_S = 5.0
 PROBE_LIMIT_S = 3.0
 STRANGERS_MAX = 8  # processes of others that are named
-FRESH_S = 3.0  # a reading that says the same as one of this age is not told again
+FRESH_S = 5.0  # a reading that says the same as one of this age is not told again
 APPEAR_S = 5.0  # a run that was announced and never comes
 
 
@@ -115,7 +115,8 @@ class Watcher:
             service = s.service(sid)
             if service is None:
                 continue
-            every_s = SOON_S if _closing(service) or service.form is None else self._poll_s
+            soon = service.form is None or (_closing(service) and sid not in s.pending)
+            every_s = SOON_S if soon else self._poll_s
             due_s = self._probed_s.get(sid, float("-inf")) + every_s
             if due_s <= now_s:
                 self.probe(sid)
@@ -168,9 +169,9 @@ class Watcher:
         service = s.service(sid)
         if service is None or sid in s.pending or _closing(service):
             return False
-        told = (seen.form, seen.ready, seen.engine_active, seen.upstream)
+        told = (seen.form, seen.ready, seen.engine_active, seen.upstream or service.upstream)
         now = (service.form, service.ready, service.engine_active, service.upstream)
-        return told == now and not seen.down
+        return told == now and (seen.form == service.bottom or not seen.down)
 
     async def _ask(self, job: Job) -> None:
         assert self._told is not None

@@ -22,16 +22,16 @@ class Tasks:
         lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._trouble, self._vital, self._lost = trouble, frozenset(vital), lost
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> None:
         """Begin it now."""
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled() or (error := task.exception()) is None:
             return
         self._trouble(task.get_name(), error)

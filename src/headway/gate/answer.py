@@ -22,7 +22,8 @@ class Answer:
     """One answer. `client` is None once it's gone: then everything is dropped."""
 
     __slots__ = (
-        "_chunked", "_clipped", "_error", "_more", "_recode", "beating", "client", "head", "record", "started",
+        "_chunked", "_clipped", "_error", "_more", "_recode",
+        "_unsent", "beating", "client", "head", "record", "started",
     )  # fmt: skip
 
     def __init__(self, client: "Client", head: RequestHead, record: Record) -> None:
@@ -32,7 +33,7 @@ class Answer:
         self.beating = False  # its head was ours: heartbeats
         self._chunked = head.minor == 1
         self._recode = self._clipped = False
-        self._error = b""
+        self._error = self._unsent = b""
         self._more = local.cors(head, client.hub.origins) if b"origin" in head.fields else ()
 
     @property
@@ -68,7 +69,7 @@ class Answer:
             self.close_after()
         framing, closes = b"" if self._recode else read.framing, self.closes()
         more = self._more if self._chunked or closes else (*self._more, *KEPT)
-        self.write(write_response(read, self.record.id, framing=framing, close=closes, more=more))
+        self._unsent = write_response(read, self.record.id, framing=framing, close=closes, more=more)
 
     def data(self, data: bytes, parts: list[bytes]) -> None:
         """A piece of its body: `data` as it came, `parts` without the chunk framing."""
@@ -77,7 +78,10 @@ class Answer:
         if record.usage is not None:
             for part in parts:
                 record.usage.feed(part)
-        if not self._recode:
+        if self._unsent:
+            first, self._unsent = self._unsent, b""
+            self.write(first + (b"".join(parts) if self._recode else data))
+        elif not self._recode:
             self.write(data)
         elif self._clipped:
             self._error = (self._error + b"".join(parts))[:ERROR_TEXT_MAX_BYTES]
@@ -86,8 +90,15 @@ class Answer:
         else:
             self.write(b"".join(parts))
 
+    def flush(self) -> None:
+        """Send the head, if it waits for the first piece of the body."""
+        if self._unsent:
+            first, self._unsent = self._unsent, b""
+            self.write(first)
+
     def end(self) -> None:
         """Its last byte came."""
+        self.flush()
         if self._clipped:
             self._fail(refusals.error_of(self.shape, self.record.status, self._error))
         elif self.beating and self._chunked:

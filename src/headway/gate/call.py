@@ -147,13 +147,15 @@ class Call(Request):
         ):
             self.client.write(head)
 
-    def response_head(self, read: ResponseHead, length: int | None) -> None:
-        """The final head."""
+    def response_head(self, read: ResponseHead, length: int | None, *, alone: bool) -> None:
+        """The final head; `alone`: nothing of the body came with it."""
         self.record.answered(read.status, self.hub.now())
         self._data = b""
         self.digest()
         self.settle_close()
         self.answer.begin(read, to_end=length is None and not read.chunked)
+        if alone:
+            self.answer.flush()
 
     def response_data(self, data: bytes, parts: list[bytes]) -> None:
         """A piece of the body."""

@@ -8,6 +8,7 @@ import hmac
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -31,31 +32,42 @@ class Caller:
     ours: bool
 
 
-def check_place(head: RequestHead, hosts: Iterable[str], origins: Iterable[str], peer: str) -> None:
+def check_place(head: RequestHead, hosts: tuple[str, ...], origins: tuple[str, ...], peer: str) -> None:
     """Refuse a foreign Host (DNS rebinding) or Origin.
 
     On loopback a Host must be loopback's or listed. A page may ask only from a listed origin or from this host.
     Raises BadRequest.
     """
-    host = head.text(b"host")
+    fields = head.fields
+    refused = _place(fields.get(b"host", b""), fields.get(b"origin", b""), hosts, origins, _is_loopback(peer))
+    if refused is not None:
+        raise BadRequest(refused, 403)
+
+
+@lru_cache(maxsize=1024)
+def _place(
+    raw_host: bytes, raw_origin: bytes, hosts: tuple[str, ...], origins: tuple[str, ...], loopback: bool
+) -> str | None:
+    """The code of the refusal, if any."""
+    host, origin = raw_host.decode("latin-1"), raw_origin.decode("latin-1")
     name = _host_name(host)
-    allowed = frozenset(hosts)
-    if (
-        host
-        and _is_loopback(peer)
-        and not (name in LOOPBACK or name.endswith(".localhost") or name in allowed)
-    ):
-        raise BadRequest("host_refused", 403)
-    origin = head.text(b"origin")
-    if origin and origin not in frozenset(origins) and "*" not in frozenset(origins):
-        split = urlsplit(origin)
+    if host and loopback and not (name in LOOPBACK or name.endswith(".localhost") or name in hosts):
+        return "host_refused"
+    if origin and origin not in origins and "*" not in origins:
+        try:
+            split = urlsplit(origin)
+        except ValueError:
+            return "origin_refused"
         if split.netloc != host and not (split.hostname in LOOPBACK and name in LOOPBACK):
-            raise BadRequest("origin_refused", 403)
+            return "origin_refused"
+    return None
 
 
 def check_caller(head: RequestHead, tokens: Iterable[wire.Token], peer: str, *, token_needed: bool) -> Caller:
     """Check the token, and read what the caller asks for itself. Raises BadRequest."""
     given = _token(head)
+    if given is None and not head.asks and not token_needed:
+        return _anybody(peer)
     token = _find(given, tokens) if given is not None else None
     if given is not None and token is None:
         raise BadRequest("token_unknown", 401)
@@ -75,6 +87,12 @@ def check_caller(head: RequestHead, tokens: Iterable[wire.Token], peer: str, *, 
     return Caller(client, class_, priority, wait_s, ours=token is not None)
 
 
+@lru_cache(maxsize=1024)
+def _anybody(peer: str) -> Caller:
+    """Who asks for nothing in particular."""
+    return Caller(peer, wire.CLASSES[0], PRIORITY, None, ours=False)
+
+
 def needs_token(listen: str) -> bool:
     """Whether a caller that came to this address of ours must show a token."""
     return not _is_loopback(listen)
@@ -91,11 +109,14 @@ def _host_name(host: str) -> str:
 
 
 def _token(head: RequestHead) -> str | None:
-    scheme, _, value = head.text(b"authorization").partition(" ")
-    if scheme.lower() == "bearer" and value.strip().startswith(OURS):
-        return value.strip()
-    key = head.text(b"x-api-key")
-    return key if key.startswith(OURS) else None
+    if b"authorization" in head.fields:
+        scheme, _, value = head.text(b"authorization").partition(" ")
+        if scheme.lower() == "bearer" and value.strip().startswith(OURS):
+            return value.strip()
+    if b"x-api-key" in head.fields:
+        key = head.text(b"x-api-key")
+        return key if key.startswith(OURS) else None
+    return None
 
 
 def _find(given: str, tokens: Iterable[wire.Token]) -> wire.Token | None:

@@ -28,6 +28,8 @@ REFUSED: Final = (
 )  # one makes a tunnel past every check, one shows keys that were put in
 ONCE: Final = frozenset((b"host", b"content-length", b"transfer-encoding", b"authorization", b"expect"))
 OURS: Final = b"x-headway-"
+SYNONYMS: Final = frozenset((b"x-prio", b"x-wait"))
+ROWS_KEPT, ROW_KEPT_BYTES = 4096, 256
 _PLACE: Final = re.compile(rb"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
 _ABSOLUTE: Final = re.compile(rb"(?i:https?)://(%b)(/.*)?" % _PLACE.pattern, re.DOTALL)
 _ESCAPE: Final = re.compile(rb"%(?![0-9A-Fa-f]{2})|%00")
@@ -48,28 +50,29 @@ class BadResponse(Exception):
 class RequestHead:
     """One request head. `lines` are the header lines that may pass; `fields` the values the gate looks at."""
 
-    __slots__ = ("chunked", "fields", "keep", "length", "lines", "method", "minor", "target", "upgrade")
+    __slots__ = ("asks", "chunked", "fields", "keep", "length", "lines", "method", "minor", "path", "upgrade")
 
     def __init__(self, method: str, target: bytes, minor: int) -> None:
-        self.method, self.target, self.minor = method, target, minor
+        self.method, self.minor = method, minor
+        self.path = _path(target)  # the target in origin form, as text
         self.lines: list[bytes] = []
         self.fields: dict[bytes, bytes] = {}
         self.length: int | None = None
         self.chunked = self.upgrade = False
+        self.asks = False  # it has headers that are for us
         self.keep = minor == 1
-
-    @property
-    def path(self) -> str:
-        """The target in origin form, as text."""
-        target = self.target.decode("latin-1")
-        if target.startswith("/"):
-            return target
-        place, slash, rest = target.partition("://")[2].partition("/")
-        return "/" + rest if slash else "/" + place[place.find("?") :] if "?" in place else "/"
 
     def text(self, name: bytes) -> str:
         """A header's value as text, "" when absent."""
         return self.fields.get(name, b"").decode("latin-1")
+
+
+def _path(target: bytes) -> str:
+    text = target.decode("latin-1")
+    if text.startswith("/"):
+        return text
+    place, slash, rest = text.partition("://")[2].partition("/")
+    return "/" + rest if slash else "/" + place[place.find("?") :] if "?" in place else "/"
 
 
 class _Nothing:
@@ -131,21 +134,49 @@ def _check_target(target: bytes) -> None:
             raise BadRequest("bad_request")
 
 
-def _read_fields(read: RequestHead, rows: list[bytes]) -> None:
-    fields, lines = read.fields, read.lines
-    for row in rows[1:]:
+class _Rows(dict[bytes, tuple[bytes, bytes | None, bool, bool]]):
+    """What a header line is, remembered: clients send the same ones again and again.
+
+    line -> (name in lower case, value if it's looked at, whether the line passes, whether it's for us). Raises
+    BadRequest for a line that is no field.
+    """
+
+    def __missing__(self, row: bytes) -> tuple[bytes, bytes | None, bool, bool]:
         name, colon, value = row.partition(b":")
         key = name.lower()
         if not colon or key[:1] in (b" ", b"\t") or key[-1:] in (b" ", b"\t"):
             raise BadRequest("bad_request")
-        if key in READ or key.startswith(OURS):
-            if key in ONCE and key in fields:
-                raise BadRequest("header_twice")
-            value = value.strip(b" \t")
-            fields[key] = fields[key] + b", " + value if key in fields else value
-            if key in DROPPED or key.startswith(OURS):
-                continue
-        lines.append(row)
+        ours = key.startswith(OURS)
+        looked_at = ours or key in READ
+        read = (
+            key,
+            value.strip(b" \t") if looked_at else None,
+            not ours and key not in DROPPED,
+            ours or key in SYNONYMS,
+        )
+        if len(row) <= ROW_KEPT_BYTES:
+            if len(self) >= ROWS_KEPT:
+                self.clear()
+            self[row] = read
+        return read
+
+
+_ROWS: Final = _Rows()
+
+
+def _read_fields(read: RequestHead, rows: list[bytes]) -> None:
+    fields, lines = read.fields, read.lines
+    for row in rows[1:]:
+        key, value, passes, ours = _ROWS[row]
+        if value is not None:
+            if key in fields:
+                if key in ONCE:
+                    raise BadRequest("header_twice")
+                value = fields[key] + b", " + value
+            fields[key] = value
+            read.asks = read.asks or ours
+        if passes:
+            lines.append(row)
     host = fields.get(b"host")
     if host is None:
         if read.minor:

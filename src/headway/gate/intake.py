@@ -28,11 +28,12 @@ class Outgoing:
 class Intake:
     """One body. `what` is what it says, once it was read; `buffered` says whether it's read whole.
 
-    `streams`: it's passed on as it comes, so it can be sent only once. Both are false while its beginning is read.
+    `expects`: its client waits for `100 Continue`. `streams`: it's passed on as it comes, so it can be sent only
+    once. This and `buffered` are false while its beginning is read.
     """
 
     __slots__ = (
-        "_body", "_coding", "_early", "_expects", "_raw", "bound", "buffered", "head", "in_bytes", "media", "streams",
+        "_body", "_coding", "_early", "_raw", "bound", "buffered", "expects", "head", "in_bytes", "media", "streams",
         "what",
     )  # fmt: skip
 
@@ -49,7 +50,7 @@ class Intake:
         self._raw: list[bytes] = []  # as it came, framing and all
         self._body: bodies.Length | bodies.Chunked | None = None
         self._early: early.Window | None = None
-        self._expects = head.minor == 1 and head.fields.get(b"expect", b"").lower() == b"100-continue"
+        self.expects = head.minor == 1 and head.fields.get(b"expect", b"").lower() == b"100-continue"
         self._coding = head.text(b"content-encoding").lower()
         if self._coding == "identity":
             self._coding = ""
@@ -90,7 +91,7 @@ class Intake:
 
         A client that waits for `100 Continue` and named its service is admitted first.
         """
-        return not self.read and not (self._expects and self.bound)
+        return not self.read and not (self.expects and self.bound)
 
     @property
     def read(self) -> bool:
@@ -140,7 +141,7 @@ class Intake:
 
     def take_continue(self) -> bytes:
         """The interim answer that lets the client send its body, once, if it waits for it."""
-        wanted, self._expects = self._expects and not self.done, False
+        wanted, self.expects = self.expects and not self.done, False
         return b"HTTP/1.1 100 Continue\r\n\r\n" if wanted else b""
 
     # Inside

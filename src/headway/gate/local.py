@@ -63,6 +63,8 @@ def unknown(table: wire.Table | None, code: str, status: int, facts: Mapping[str
 
 def given_id(head: RequestHead) -> str | None:
     """The caller's request id, when it's a plain one."""
+    if b"x-request-id" not in head.fields:
+        return None
     given = head.text(b"x-request-id")
     plain = given and len(given) <= ID_MAX and given.isascii() and given.isprintable() and " " not in given
     return given if plain else None
@@ -99,7 +101,8 @@ def cors(head: RequestHead, origins: Iterable[str]) -> tuple[bytes, ...]:
 
 def preflight(head: RequestHead, origins: Iterable[str]) -> bytes | None:
     """The answer to a listed page's question whether it may ask; None when this is no such question."""
-    if head.method != "OPTIONS" or not (ours := cors(head, origins)):
+    ours = cors(head, origins)
+    if head.method != "OPTIONS" or not ours:
         return None
     asked = {
         name: value for name, value in map(_field, head.lines) if name.startswith(b"access-control-request-")

@@ -97,16 +97,17 @@ class Parent:
                 self._old.append(Kept(handed.pid, pidfd))
 
     def _ask(self, gate: str) -> tuple[locks.Handed, int] | None:
-        """What a living gate hands over, and its pidfd."""
+        """What a living gate hands over, and its pidfd. One too busy to answer hands over nothing, and is replaced."""
         handed = locks.take_over(self.spec.gates, gate)
-        if handed is None:
-            return None
+        lock = self.spec.gates / f"{gate}.lock"
+        pid = locks.holder(lock) if handed is None else handed.pid
         with contextlib.suppress(ProcessLookupError):
-            pidfd = os.pidfd_open(handed.pid)
-            if locks.is_held(self.spec.gates / f"{gate}.lock"):  # else the pid may be another's by now
-                return handed, pidfd
-            os.close(pidfd)
-        for fd in handed.fds.values():
+            pidfd = os.pidfd_open(pid) if pid is not None else None
+            if pidfd is not None and locks.is_held(lock):  # else the pid may be another's by now
+                return handed or locks.Handed(gate, pid or 0, "", {}, leaving=True), pidfd
+            if pidfd is not None:
+                os.close(pidfd)
+        for fd in handed.fds.values() if handed is not None else ():
             os.close(fd)
         return None
 

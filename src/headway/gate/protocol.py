@@ -113,7 +113,8 @@ class Client(Connection):
         else:
             self.since_s = self.hub.now()
             self.unpause_all()
-            self.hub.loop.call_soon(self._next)
+            if self._pending:
+                self.hub.loop.call_soon(self._next)
 
     def leave_if_quiet(self, quiet_s: float) -> None:
         """Close, when there has been no request on it for this long."""
@@ -169,7 +170,7 @@ class Client(Connection):
     def _begin(self, head: RequestHead, id: str) -> None:
         hub = self.hub
         check_place(head, hub.hosts, hub.origins, self.peer)
-        preflight = local.preflight(head, hub.origins)
+        preflight = local.preflight(head, hub.origins) if head.method == "OPTIONS" else None
         if preflight is not None and head.keep and not (head.chunked or head.length):
             self.write(preflight)
             self.hub.loop.call_soon(self._next)

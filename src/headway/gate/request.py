@@ -88,7 +88,7 @@ class Request:
 
     def say_continue(self) -> None:
         """Let a client that waits for it send its body."""
-        if self.client is not None:
+        if self.intake.expects and self.client is not None:
             self.client.write(self.intake.take_continue())
 
     def hold(self) -> None:

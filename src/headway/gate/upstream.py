@@ -222,7 +222,7 @@ class Upstream(asyncio.Protocol):
             self._parser.feed_data(head)
         else:
             self._left = read.length
-        self.exchange.response_head(read, self._left)
+        self.exchange.response_head(read, self._left, alone=not rest)
         if rest:
             self._body(rest)
         elif self._left == 0:

@@ -6,8 +6,6 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import text
-
 from headway.core import codec
 from headway.core.decide import never_fits
 from headway.core.lifecycle import rule
@@ -154,10 +152,10 @@ class Checks:
             return False
         if holder.wish != "run":
             return holder.form not in (holder.bottom, "parked")
+        why = self._world.verdicts().get(holder.id)
+        if holder.form != holder.top and why is not None and why.code == "beside_only":
+            return False  # it fits only without the model, and asked to run beside it
         if holder.form == holder.bottom:
-            why = self._world.verdicts().get(holder.id)
-            if why is not None and why.code == "beside_only":
-                return False  # it fits only without the model, and asked to run beside it
             if never_fits(Want(holder=holder, form=holder.top, rank=(Rank.JOB, 0.0, holder.id)), s):
                 return False
             waits_for = [*holder.spec.after, *holder.spec.after_ok]
@@ -194,9 +192,10 @@ class Checks:
             done = isinstance(holder, Job) and holder.ended == "done"
             if work.finished > 1 + self.told.again.get(hid, 0):
                 self._world.wrong(f"{hid} did its work {work.finished} times")
-            if done and not work.finished:
+            if done and not (work.finished or work.told):
                 self._world.wrong(f"{hid} is called done, and its work was not done")
-            if work.finished and isinstance(holder, Job) and holder.ended is None:
+            again = self.told.again.get(hid)
+            if work.finished and not again and isinstance(holder, Job) and holder.ended is None:
                 self._world.wrong(f"{hid} did its work, and nobody noticed: {holder.wish} {holder.form}")
 
     def _saved(self, s: Snapshot) -> None:
@@ -216,9 +215,8 @@ class Checks:
         written: list[str] = []
         for data in self._world.disk.logs.values():
             whole = bytes(data).rpartition(b"\n")[0]
-            written += [line.decode() for line in whole.split(b"\n") if line.strip()]
-        with self._world.disk.database.reading() as db:
-            saved = [row[0] for row in db.execute(text("SELECT doc FROM request"))]
+            written += [line.decode().strip() for line in whole.split(b"\n") if line.strip()]
+        saved = [str(row[0]) for row in self._world.disk.database.look("SELECT doc FROM request")]
         if sorted(written) != sorted(saved):
             missing, more = len(set(written) - set(saved)), len(saved) - len(set(saved))
             self._world.wrong(f"request log: {missing} lines are missing, {more} are there twice")

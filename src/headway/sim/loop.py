@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import warnings
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, TypeVar
@@ -155,6 +156,9 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def bury(self) -> None:
         """At the end: close what the dead left, quietly; then the loop itself."""
+        warnings.simplefilter(
+            "ignore", RuntimeWarning
+        )  # a `finally` may make a coroutine that nobody will await
         for task in [*self._dead, *self._tasks]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             work: Any = task.get_coro()

@@ -60,14 +60,14 @@ def play(
         world.wrong(str(stuck))
     for sentence in loop.wrong:
         world.wrong(sentence)
-    virtual_s = loop.now_s - start_s
+    virtual_s, violations, digest = loop.now_s - start_s, tuple(world.violations), world.digest()
     loop.bury()
     asyncio.set_event_loop(None)
     outcomes = Counter({f"request {how}": n for how, n in world.clients.outcomes.items()})
     return Result(
         seed=seed,
-        digest=world.digest(),
-        violations=tuple(world.violations),
+        digest=digest,
+        violations=violations,
         last=tuple(world.last),
         seen=world.seen + outcomes,
         virtual_s=virtual_s,

@@ -49,6 +49,7 @@ class Work:
     done_s: float = 0.0
     saved_s: float = 0.0
     finished: int = 0
+    told: bool = False  # one of its runs ended well after it was told to end
     starts: int = 0
     lost_s: float = 0.0
 
@@ -62,6 +63,7 @@ class Program:
         visible = spec.env.get("CUDA_VISIBLE_DEVICES", "")
         self.devices: tuple[DeviceId, ...] = tuple(f"local/{name}" for name in visible.split(",") if name)
         self.alive = True
+        self.told_to_end = False
 
     def begin(self) -> None:
         """The command was executed."""
@@ -90,6 +92,7 @@ class Program:
         return False
 
     def term(self) -> None:
+        self.told_to_end = True
         if not self.habit.stays:
             self.after(self.habit.stop_s, lambda: self.die(-15))
 
@@ -224,7 +227,7 @@ class JobProgram(Program):
         self.work.starts += 1
         self.parked = False
         self.began_s = world.loop.now_s
-        self._turn = 0
+        self._turn, self._since_s = 0, world.loop.now_s
         self.work.done_s = self.work.saved_s
 
     def begin(self) -> None:
@@ -253,7 +256,9 @@ class JobProgram(Program):
         return done_s
 
     def _finished(self) -> None:
-        if self.habit.exit_code == 0:
+        if self.told_to_end:  # nobody can tell this end from one by request
+            self.work.told = True
+        elif self.habit.exit_code == 0:
             self.work.finished += 1
         self.die(self.habit.exit_code)
 

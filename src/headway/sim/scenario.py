@@ -24,7 +24,7 @@ class Scenario:
 
     def __init__(self, seed: int, faults: Mapping[str, Fault], busy_s: float) -> None:
         self.chance = random.Random(seed * 2 + 1)  # the world's own chance is another one
-        self.world = World(seed, self.chance.choice([1.0, 4.0, 4.0, 4.0]))
+        self.world = World(seed, self.chance.choice([1.0, 3.0, 3.0, 3.0, 3.0, 3.0]))
         self._faults, self._jobs = faults, 0
         self.end_s = self.world.loop.now_s + busy_s
         self._devices()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from headway.errors import StoreFailed
@@ -85,9 +85,10 @@ class SqliteStore(Store):
             if engine is not self._engine:
                 engine.dispose()
 
-    def reading(self) -> Connection:
-        """A connection to look at the rows of a store in memory; use it in a `with`."""
-        return self._engine.connect()
+    def look(self, sql: str) -> list[tuple[object, ...]]:
+        """The rows that a SELECT finds, in a store in memory."""
+        with self._engine.connect() as db:
+            return [tuple(row) for row in db.execute(text(sql))]
 
     def save(self, batch: Batch) -> asyncio.Future[None]:
         """Put the batch at the end of the queue; call it in the event loop.
