@@ -36,6 +36,7 @@ from headway.host.gate_files import RequestFiles, RoutesFile
 from headway.host.gate_locks import GateLocks
 from headway.host.linux import LinuxClock, LinuxHost, user_name
 from headway.host.linux_runs import LinuxRuns
+from headway.host.linux_visitors import LinuxProcesses
 from headway.host.log_file import log_to
 from headway.meters.child import ChildMeter
 from headway.meters.combined import CombinedMeter
@@ -47,7 +48,7 @@ from headway.store.reader import SqliteReader
 from headway.store.store import SqliteStore
 
 log = structlog.get_logger("headway")
-READS_BUSY = ("llamacpp",)
+READS_BUSY = ("llamacpp", "vllm")
 NODE = "local"  # first part of every device id; the machine may be renamed, its devices stay
 
 
@@ -134,6 +135,7 @@ class Service:
             store=self.store,
             journal=FileJournal(paths.run_dir / "journal.ndjson"),
             runs=self.runs,
+            processes=LinuxProcesses(),
             drivers={name: cls(self.runs, http, clock) for name, cls in DRIVERS.items()},
             meter=_meter(self.built.devices, paths),
             roster=GateLocks(paths.gates_dir),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -123,6 +123,19 @@ class Host(Protocol):
 
     def free_host_bytes(self) -> int: ...
     def peer_uid(self, sock: Any) -> int | None: ...
+
+
+class Processes(Protocol):
+    """Processes that Headway did not start."""
+
+    def alive(self, pid: int, start_ticks: int | None) -> bool:
+        """Does that very process live, or anything that it started?"""
+
+    def among(self, pid: int, roots: Collection[int]) -> int | None:
+        """Which of the roots is this process, or one above it; None: none of them."""
+
+    def matching(self, pattern: str) -> frozenset[int]:
+        """Living processes whose command line the pattern is found in."""
 
 
 # ---------------------------------------------------------------- drivers

@@ -15,7 +15,7 @@ from headway.core.lifecycle import step_forms
 from headway.core.model import GIB, Device, Holder, Job, Move, Rank, Run, Service, Snapshot, Want
 from tests.core.make import Scene, gib
 from tests.core.messes import messy_scenes, readable
-from tests.core.scenes import deep, scenes
+from tests.core.scenes import crowds, deep, scenes
 
 pytestmark = pytest.mark.core
 
@@ -60,8 +60,8 @@ def overfull(plan: Plan, s: Snapshot, newcomers: set[str]) -> list[str]:
     return found
 
 
-@given(messy_scenes())
-@deep(180)
+@given(st.one_of(messy_scenes(), crowds()))
+@deep(500)
 def test_a_plan_never_holds_more_than_there_is_minus_the_reserve(scene: Scene) -> None:
     plan, verdicts = target(scene.s)
     assert overfull(plan, scene.s, {hid for hid, no in verdicts.items() if no.code == "goes"}) == []

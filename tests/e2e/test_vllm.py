@@ -119,7 +119,7 @@ def test_one_that_fails_to_wake_is_tried_once_more_and_then_started_anew(stack: 
     headway.wait_service("chat", "asleep")
     first = headway.service("chat")["pid"]
     rendering(headway)
-    headway.wait(lambda: talk(headway)[1].result(LIMIT_S).right, "an answer")
+    asked(headway)
     assert headway.service("chat")["pid"] != first
     reasons = [event["facts"]["reason"] for event in headway.events("move.failed", holder="chat")]
     assert reasons == ["driver_failed"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -20,7 +21,12 @@ def status(session: Session, as_json: bool) -> None:
     found = session.client().get("/api/v1/status", queued=50 if as_json else SHOWN)
     if as_json:
         show_json(found)
-        return
+    else:
+        show(found)
+
+
+def show(found: Mapping[str, Any]) -> None:
+    """The board as text."""
     counts = ", ".join(f"{n} {state(word)}" for word, n in sorted(found["jobs"].items())) or "no jobs"
     line(f"mode {mode_said(found)}, up {age(found['up_s'])}, {counts}")
     if found["gate"]:

@@ -7,6 +7,7 @@ from headway.core.fit import reserve_bytes
 from headway.core.model import Device, Holder, Lease, Snapshot
 from headway.core.phrases import note, sentence
 from headway.core.rows import DeviceRow, Share, Stranger, Trouble
+from headway.core.staying import keeps_memory
 
 
 def device_row(device: Device, s: Snapshot) -> DeviceRow:
@@ -64,10 +65,9 @@ def troubles(s: Snapshot) -> tuple[Trouble, ...]:
     for hid in sorted({*s.pending, *s.services}):
         holder = s.holders[hid]
         pending = s.pending.get(hid)
-        if pending is not None and pending.shortfall_told:
-            words_ = (
-                f"{words.label(hid, s)} says it {words.DID.get(pending.to, 'moved')}, but keeps its memory"
-            )
+        if keeps_memory(holder) or (pending is not None and pending.shortfall_told):
+            to = pending.to if pending is not None else holder.form or ""
+            words_ = f"{words.label(hid, s)} says it {words.DID.get(to, 'moved')}, but keeps its memory"
             found.append(Trouble(code="not_released", sentence=words_, id=hid))
         elif words.state(holder, s) == "failed":
             words_ = note(holder.note, holder.note_facts, s) if holder.note else "could not start"

@@ -180,6 +180,8 @@ def stepped_aside(d: Draft, holder: Holder, pending: Pending) -> None:
         down = replace(down, failures=0)  # it did as it was told; from the bottom it is tried anew
     if half and pending.to == holder.bottom:
         down = replace(down, failures=0, retry_at_s=None)
+    if isinstance(down, Service):
+        down = replace(down, stayed=0, stayed_until_s=None)
     if isinstance(down, Job) and holder.form == holder.top:
         down = replace(down, ran_s=down.ran_s + max(0.0, pending.started_s - holder.since_s))
     if pending.to != holder.bottom:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import ends, fit, leases
+from headway.core import ends, fit, leases, staying
 from headway.core.draft import Draft
 from headway.core.facts import (
     DeviceRead,
@@ -33,7 +33,8 @@ from headway.core.model import (
     Run,
     Service,
 )
-from headway.core.readings import device_read, tell_shortfall, timed, verify
+from headway.core.readings import device_read, timed, verify
+from headway.core.staying import tell_shortfall
 
 
 def fold(d: Draft, fact: Fact) -> None:
@@ -92,6 +93,7 @@ def decided(d: Draft, decision: Decision) -> None:
             d.put(replace(service, gate=gate, drained_s=None), save=False)
             d.event(f"gate.{wish}", service.id, rev=gate.rev)
     leases.decided(d, decision.verdicts)
+    staying.decided(d, decision.verdicts)
 
 
 def _move_asked(d: Draft, move: Move) -> None:
@@ -217,7 +219,9 @@ def _answered(d: Draft, fact: MoveAnswered) -> None:
     if fact.error is not None:
         d.event("move.failed", holder.id, form=fact.to, reason=fact.error, **fact.facts)
         if pending.frees:  # the ladder goes on at once
-            d.move(replace(pending, limit_at_s=d.now_s))
+            d.move(replace(pending, limit_at_s=d.now_s, failed=True))
+            if isinstance(holder, Service) and not holder.spec.argv:  # where it may be the last rung
+                d.put(replace(holder, note=fact.error, note_facts=dict(fact.facts)))
         else:
             ends.not_taken(d, holder, pending, fact)
         return

@@ -162,6 +162,8 @@ class Service(Holder):
     last_end_s: float | None = None  # end of the last attended request
     idle_since_s: float | None = None
     upstream: str | None = None  # with the port of the present run
+    stayed: int = 0  # how often in a row it did not step aside as asked, with nothing lower of ours to use
+    stayed_until_s: float | None = None  # before that it is not asked again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +233,7 @@ class Pending:
     creates: bool = False
     run_id: str | None = None
     kill: bool = False  # no grace
+    failed: bool = False  # its driver said that it cannot
     shortfall_told: bool = False
     used_before: Mapping[DeviceId, int] = field(default_factory=dict)  # device totals when it was asked
 

@@ -169,6 +169,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "a gate neither answers nor can be ended",
         help="headway events",
     ),
+    "stayed": _p(
+        "{holder} did not step aside when it was asked ({note}); it is asked again in {in_s}",
+        "{holder} did not step aside when it was asked; it is asked again in {in_s}",
+        "did not step aside when it was asked",
+        help="headway why {holder}",
+    ),
     "cannot_step_aside": _p(
         "{holder} cannot give its memory back from where it is", "who is there cannot give its memory back",
         help="headway stop {holder}",
@@ -204,6 +210,7 @@ VERDICTS: Mapping[str, Phrase] = {
     "draining": _p(
         "its gate is still {gate}", "finishes {pinning_words} in flight", "finishes what is in flight", derive=gate,
     ),
+    "given_up": _p("did not become {to}, and nothing lower is ours to use", "is given up"),
     "no_way": _p("its driver knows no way from {form} to {to}", "its driver knows no way there"),
     "device_busy": _p(
         "waits for {moving}, which is moving on {devices}", "waits for a move on {devices}", "waits for another move"

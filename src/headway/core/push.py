@@ -8,6 +8,7 @@ from headway.core import gaps, leases
 from headway.core.fit import Plan
 from headway.core.lifecycle import aside_form, gap_placed, loses_work
 from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
+from headway.core.staying import stayed
 
 STUCK_S = 60.0
 PushRule = Callable[[Want, Holder, Plan, Snapshot], Verdict | None]
@@ -43,6 +44,11 @@ def gate_stuck(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict |
         if until_s > s.now_s
         else None
     )
+
+
+def stays(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
+    """It did not step aside when it was asked a moment ago."""
+    return stayed(victim, s)
 
 
 def placement(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -134,6 +140,7 @@ PUSH: tuple[PushRule, ...] = (
     yields,
     cannot,
     gate_stuck,
+    stays,
     placement,
     busy,
     unserved,
@@ -146,4 +153,4 @@ PUSH: tuple[PushRule, ...] = (
 
 def lasting(victim: Holder) -> tuple[PushRule, ...]:
     """The rules about it that no time changes. A job or a lease that cannot step aside ends one day; a server does not."""
-    return (never, placement, cannot) if isinstance(victim, Service) else (never, placement)
+    return (never, placement, cannot, stays) if isinstance(victim, Service) else (never, placement)

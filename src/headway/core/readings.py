@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import ends, fit
+from headway.core import ends, fit, staying
 from headway.core.draft import Draft
 from headway.core.facts import DeviceRead
 from headway.core.leases import has_let_go, is_over
 from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Lease, Pending
+from headway.core.staying import tell_shortfall
 
 SETTLES_S = 10.0  # what a sleeper still holds is learned only when it has slept this long
 
@@ -78,6 +79,8 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
     form = holder.form_named(holder.form)
     settled = form is not None and (form.name == holder.top or fact.at_s >= holder.since_s + SETTLES_S)
     learns = form is not None and settled and not moving and holder.form != holder.bottom
+    if form is not None and staying.keeps_memory(holder) and staying.too_much(holder, form, peak):
+        learns = False  # it is no residue, and was told already
     if form is not None and form.need_bytes is None and form.name == holder.top:
         learns = False  # on its first run it may still grow, and has its device alone: see ends.measured
     if form is not None and learns and peak > (form.learned_bytes or 0):
@@ -90,7 +93,11 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
     devices = holder.devices
     if isinstance(holder, Lease) and holder.kind == "claim" and not moving:
         devices = tuple(sorted({*devices, *seen}))  # where it is, is known by what is measured
-    d.put(replace(holder, seen_bytes=seen, forms=forms, devices=devices), save=grown)
+    seen_now = replace(holder, seen_bytes=seen, forms=forms, devices=devices)
+    if staying.keeps_memory(holder) and staying.let_go(seen_now):
+        d.event("release.verified", holder.id, form=holder.form)
+        seen_now, grown = replace(seen_now, note=None, note_facts={}), True
+    d.put(seen_now, save=grown)
 
 
 def _overrun(d: Draft, holder: Holder, form: Form, peak: int) -> None:
@@ -101,10 +108,8 @@ def _overrun(d: Draft, holder: Holder, form: Form, peak: int) -> None:
 
 def _kept(d: Draft, holder: Holder, form: Form, held: int, fact: DeviceRead) -> None:
     """A server that went to sleep by itself and kept its memory: told once, since what it keeps is learned now."""
-    expected = form.declared_bytes
-    top = fit.need(holder, holder.top) or 0
-    kept = held > expected + TOLERANCE_BYTES if expected is not None else held > top // 2
-    if kept and (form.learned_bytes or 0) <= (expected or 0) + TOLERANCE_BYTES:
+    told = (form.learned_bytes or 0) > (form.declared_bytes or 0) + TOLERANCE_BYTES
+    if staying.too_much(holder, form, held) and not told:
         pid = holder.run.pid if holder.run else None
         d.event("memory.not_released", holder.id, held={fact.device: held}, form=form.name, pid=pid)
 
@@ -150,18 +155,6 @@ def _left_behind(d: Draft, lease: Lease, pending: Pending, held: dict[str, int])
     d.touch(pending.devices)
     d.event("lease.left", lease.id, held=held, pid=lease.pid)
     ends.stepped_aside(d, lease, pending)
-
-
-def tell_shortfall(d: Draft, pending: Pending) -> bool:
-    """Say that it says it stepped aside and the memory is still there. Once for all rungs of a move."""
-    if not pending.frees or pending.step != "answered":
-        return False
-    holder = d.holders[pending.holder]
-    held = fit.released(pending, holder, d.view())
-    if held:
-        pid = holder.run.pid if holder.run else None
-        d.event("memory.not_released", holder.id, held=held, form=pending.to, pid=pid)
-    return bool(held)
 
 
 def timed(

@@ -26,6 +26,7 @@ from headway.core.model import (
     Verdict,
 )
 from headway.core.rules import slots_now
+from headway.core.staying import stayed
 
 UNREAD = ("unmeasured", "meter_silent", "device_trouble", "reading_stale")
 LATE_S = 5.0  # past its limit the driver itself should have given up
@@ -48,6 +49,9 @@ class Steps:
         cause = _given_up(moving, holder, self.s)
         if cause and (action := escalate(moving, holder, cause)):
             self.actions.append(action)
+            return
+        if cause == "limit_passed" and not isinstance(holder, Lease):  # nothing lower is ours: see staying
+            self.waits[holder.id] = Verdict(code="given_up", facts={"to": moving.to})
             return
         self.waits[holder.id] = still_moving(moving, holder, self.s)
         if (
@@ -72,7 +76,11 @@ class Steps:
     def _free(self, holder: Holder, to: FormName, found: MoveRule) -> None:
         if isinstance(holder, Service) and not self._drained(holder):
             return
-        if self._blocked(
+        if no := stayed(holder, self.s):
+            self.waits[holder.id] = no
+            return
+        killed = holder.wish == "kill" and to == holder.bottom  # by a person, who waits for nobody's start
+        if not killed and self._blocked(
             holder, self.exclusive | ((self.taking | self.freeing) if found.exclusive else set())
         ):
             return

@@ -27,6 +27,7 @@ from headway.core.rows import (
     ServiceRow,
     Why,
 )
+from headway.core.staying import keeps_memory
 
 Verdicts = Mapping[HolderId, Verdict]
 
@@ -93,6 +94,8 @@ def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
         return Verdict(code="start_failed")
     if holder.form == holder.top:
         return Verdict(code="answers" if holder.active else "idle")
+    if keeps_memory(holder):
+        return Verdict(code="not_released", facts=holder.note_facts)
     if holder.wish == "hold":
         return Verdict(code="held", facts={"by": holder.wish_by})
     return None if _waiting(holder) or holder.form is None else Verdict(code="aside")

@@ -140,6 +140,8 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
         verb = "hold"
     wish = strengthened(holder.wish, verb)
     d.put(replace(holder, wish=wish, wish_by=command.by, wish_s=d.now_s, note=command.reason or holder.note))
+    if isinstance(asked := d.holders[holder.id], Service):
+        d.put(replace(asked, stayed_until_s=None))  # a person asks: it is tried at once
     d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish=wish, by=command.by)
     return accepted(d, holder.id, wish=wish, done=verb == "hold")
 

@@ -24,7 +24,20 @@ from headway.daemon.record import Recorder
 from headway.daemon.table import rows
 from headway.daemon.tail import Tail
 from headway.daemon.tasks import Tasks
-from headway.ports import Clock, Driver, Journal, Meter, Reading, RequestLog, Roster, Routes, Runs, Store
+from headway.daemon.visitors import Visitors
+from headway.ports import (
+    Clock,
+    Driver,
+    Journal,
+    Meter,
+    Processes,
+    Reading,
+    RequestLog,
+    Roster,
+    Routes,
+    Runs,
+    Store,
+)
 
 PING_TURNS = 2  # a ping every second tick of a second
 TABLE_EVERY_S = 5.0  # a table in which nothing but figures can have changed is made anew this often
@@ -47,6 +60,7 @@ class Outside:
     store: Store
     journal: Journal
     runs: Runs
+    processes: Processes
     drivers: Mapping[str, Driver]
     meter: Meter
     roster: Roster
@@ -106,6 +120,7 @@ class Daemon:
         self.recorder = Recorder(out.store, out.journal, out.clock, out.told)
         self.recorder.collect(adopted.draft, adopted.snapshot)
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
+        self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
         self.watcher = Watcher(
             runs=out.runs,
             drivers=out.drivers,
@@ -116,6 +131,7 @@ class Daemon:
             read_now=out.meter.read_now,
             told=out.ask,
             poll_s=POLL_S * pace,
+            visitor=self.visitors.owner,
         )
         self.act = Act(
             drivers=out.drivers,
@@ -181,12 +197,13 @@ class Daemon:
         self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, self.out.clock.now_s())
 
     async def _tick(self) -> None:
-        """Once a second: pings, the fence, and the request log."""
+        """Once a second: pings, the fence, the processes of leases, and the request log."""
         turn = 0
         while True:
             turn += 1
             s = self.hub.snapshot
             self._fence({sid for sid in s.services if (x := s.service(sid)) and _closing(x)}, turn)
+            self.visitors.look()
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:

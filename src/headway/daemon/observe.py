@@ -50,10 +50,11 @@ class Watcher:
         read_now: Callable[[], None],
         told: Callable[[Job], object] | None = None,
         poll_s: float = POLL_S,
+        visitor: Callable[[int], str | None] = lambda pid: None,
     ) -> None:
         self._runs, self._drivers, self._clock = runs, drivers, clock
         self._tell, self._snapshot, self._spawn, self._read_now = tell, snapshot, spawn, read_now
-        self._told, self._poll_s = told, poll_s
+        self._told, self._poll_s, self._visitor = told, poll_s, visitor
         self._watched: set[str] = set()
         self._probing: set[str] = set()
         self._probed_s: dict[str, float] = {}
@@ -193,10 +194,9 @@ class Watcher:
             strangers: list[tuple[int, int]] = []
             per_process = device.processes is not None and all(b is not None for _, b in device.processes)
             for pid, bytes_ in device.processes or ():
-                run_id = self._runs.owner(pid)
-                state = self._runs.read(run_id) if run_id else None
-                if state is not None and bytes_ is not None:
-                    seen[state.holder] = seen.get(state.holder, 0) + bytes_
+                holder = self._holder(pid) if bytes_ else None
+                if holder is not None and bytes_:
+                    seen[holder] = seen.get(holder, 0) + bytes_
                 elif bytes_:
                     strangers.append((pid, bytes_))
             found = DeviceRead(
@@ -218,6 +218,12 @@ class Watcher:
                 self._read[device.id] = found
                 facts.append(found)
         return facts
+
+    def _holder(self, pid: int) -> str | None:
+        """Whose process that is: of a run of ours, of a lease or claim, or None: a stranger's."""
+        run_id = self._runs.owner(pid)
+        state = self._runs.read(run_id) if run_id else None
+        return state.holder if state is not None else self._visitor(pid)
 
     def _stands(self, found: DeviceRead) -> bool:
         """Does what was read last still hold, as nothing moves and nothing changed since?"""

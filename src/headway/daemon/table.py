@@ -7,7 +7,18 @@ from typing import Any, Literal
 
 from headway.core import phrases, view, wire, words
 from headway.core.fit import Plan, placements
-from headway.core.model import TOLERANCE_BYTES, Holder, HolderId, Rank, Service, Snapshot, Verdict, Want
+from headway.core.model import (
+    TOLERANCE_BYTES,
+    Holder,
+    HolderId,
+    Job,
+    Lease,
+    Rank,
+    Service,
+    Snapshot,
+    Verdict,
+    Want,
+)
 
 FAILED_CODES = (
     "not_ours",
@@ -57,7 +68,9 @@ def _state(
         return "awake"
     if pending is not None and pending.to == service.top:
         return "waking"
-    failing = service.failures >= 2 and (service.retry_at_s or 0.0) > s.now_s
+    # one that could not be woken is started anew from the bottom, so waiting helps: see rules.no_way_back
+    anew = service.form not in (None, service.top, service.bottom) and bool(service.spec.argv)
+    failing = service.failures >= 2 and (service.retry_at_s or 0.0) > s.now_s and not anew
     stopped_by_hand = service.wish != "run"
     if failing or stopped_by_hand or (verdict is not None and verdict.code in FAILED_CODES):
         return "failed"
@@ -76,7 +89,7 @@ def _why(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], fa
         steps = verdict.facts["outside_bytes"] // TOLERANCE_BYTES  # what a desktop holds changes all the time
         facts |= {"pids": list(pids), "outside_bytes": steps * TOLERANCE_BYTES}
     elif (holder := _in_the_way(service, verdict, s)) is not None:
-        facts |= {"activity": holder.id, "note": holder.spec.name, "preemptible": holder.kind == "job"}
+        facts |= {"activity": holder.id, "note": holder.spec.name, "preemptible": preemptible(holder)}
     if service.note:
         facts.setdefault("note", service.note)
     if failed:
@@ -112,3 +125,8 @@ def _blocked(service: Service, s: Snapshot) -> Verdict | None:
             return None
         found = found or next(iter(short.values()))
     return found
+
+
+def preemptible(holder: Holder) -> bool:
+    """May a request have its memory before it is done?"""
+    return isinstance(holder, Job) or (isinstance(holder, Lease) and holder.preemptible)

@@ -89,13 +89,18 @@ def token(pid: int) -> str | None:
     return None
 
 
-def words(pid: int) -> str:
-    """A process in words: `pid 4711 (python server.py)`."""
+def command_line(pid: int) -> str:
+    """Its words with blanks between them; empty when there are none to see."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            line = file.read().replace(b"\0", b" ").decode(errors="replace").strip()
+            return file.read().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
-        line = ""
+        return ""
+
+
+def words(pid: int) -> str:
+    """A process in words: `pid 4711 (python server.py)`."""
+    line = command_line(pid)
     return f"pid {pid} ({line[:120]})" if line else f"pid {pid}"
 
 

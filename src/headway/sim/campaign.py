@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 from headway.sim.play import BUSY_S, Result, play
 
 LAST_LINES = 40
+SEED_LIMIT_S = 1800.0  # real time for one seed: one that spins without an end is a failure too
 
 
 @dataclass(slots=True)
 class Summary:
-    """All results together. Times in seconds, virtual and real."""
+    """All results together. Times in seconds, virtual and real. `seen` counts each seed once."""
 
     played: int = 0
     failed: dict[int, Result] = field(default_factory=dict)
@@ -33,20 +35,32 @@ class Summary:
     took_s: float = 0.0
     _digests: dict[int, str] = field(default_factory=dict)
 
+    @property
+    def seeds(self) -> int:
+        """How many different ones."""
+        return len(self._digests)
+
+    @property
+    def good(self) -> bool:
+        return not (self.failed or self.unequal)
+
     def add(self, result: Result) -> None:
         self.played += 1
         self.virtual_s += result.virtual_s
         self.took_s += result.took_s
-        self.seen += result.seen
         if result.violations:
             self.failed.setdefault(result.seed, result)
-        if self._digests.setdefault(result.seed, result.digest) != result.digest:
+        if result.seed not in self._digests:
+            self._digests[result.seed] = result.digest
+            self.seen += result.seen
+        elif self._digests[result.seed] != result.digest:
             self.unequal.append(result.seed)
 
 
 def campaign(
     seeds: Iterable[int],
     *,
+    faults: str | None = None,
     workers: int | None = None,
     twice: bool = False,
     busy_s: float = BUSY_S,
@@ -56,16 +70,22 @@ def campaign(
     """Play seeds until there are no more, or the real time is up.
 
     Args:
-        told: called in this thread with each result.
+        faults: as for `play`.
+        workers: processes; None: one per core. `twice` needs two at least.
+        told: called with each result, one at a time.
     """
-    count = workers or os.cpu_count() or 1
-    given, summary, lock = iter(seeds), Summary(), threading.Lock()
+    count = max(workers or os.cpu_count() or 1, 2 if twice else 1)
+    crew = [_Worker(number, faults, busy_s) for number in range(count)]
+    given, summary, lock = iter(seeds), Summary(), threading.RLock()
     until_s = time.monotonic() + limit_s
     backlog: dict[int, list[int]] = {number: [] for number in range(count)}
+    broken: list[BaseException] = []
 
     def take(number: int) -> int | None:
         """The next seed for a worker: one that another played already, else a new one."""
         with lock:
+            if broken:
+                return None
             if backlog[number]:
                 return backlog[number].pop(0)
             seed = next(given, None) if time.monotonic() < until_s else None
@@ -74,71 +94,101 @@ def campaign(
             return seed
 
     def serve(number: int) -> None:
-        with _worker(number, busy_s) as ask:
+        try:
             while (seed := take(number)) is not None:
-                result = ask(seed)
+                result = crew[number].ask(seed)
                 with lock:
                     summary.add(result)
                     told(result)
+        except BaseException as error:  # of `told`: whoever waits below raises it
+            broken.append(error)
 
-    threads = [threading.Thread(target=serve, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(count):  # what was left for a worker that had ended
-        if backlog[number]:
+    threads = [threading.Thread(target=serve, args=(number,), daemon=True) for number in range(count)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for number in range(count):  # what was left for a worker that had ended
             serve(number)
+    finally:
+        for worker in crew:
+            worker.close()
+    if broken:
+        raise broken[0]
     return summary
 
 
-class _worker:
-    """A process that plays one seed per line."""
+class _Worker:
+    """A process that plays one seed per line. One that ends is started again for the next seed."""
 
-    def __init__(self, number: int, busy_s: float) -> None:
-        environment = {**os.environ, "PYTHONHASHSEED": str(number)}
+    def __init__(self, number: int, faults: str | None, busy_s: float) -> None:
+        self._environment = {**os.environ, "PYTHONHASHSEED": str(number)}
+        self._order = json.dumps({"faults": faults, "busy_s": busy_s})
+        self._process: subprocess.Popen[str] | None = None
+
+    def ask(self, seed: int) -> Result:
+        """One that ends over a seed, or never comes to an end with it, has found something too."""
+        process = self._process or self._start()
+        assert process.stdin is not None and process.stdout is not None
+        watch = threading.Timer(SEED_LIMIT_S, process.kill)
+        watch.start()
+        try:
+            process.stdin.write(f"{seed}\n")
+            process.stdin.flush()
+            line = process.stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        finally:
+            watch.cancel()
+        if line:
+            return Result.from_doc(json.loads(line))
+        code = process.wait()
+        self._process = None
+        return _broke(seed, f"the process that played it ended with {code}")
+
+    def _start(self) -> subprocess.Popen[str]:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "headway.sim.campaign", repr(busy_s)],
+            [sys.executable, "-m", "headway.sim.campaign", self._order],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=environment,
+            env=self._environment,
             text=True,
         )
+        return self._process
 
-    def __enter__(self) -> Callable[[int], Result]:
-        return self._ask
-
-    def _ask(self, seed: int) -> Result:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{seed}\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the worker that played seed {seed} ended with {self._process.wait()}")
-        doc: dict[str, Any] = json.loads(line)
-        doc["violations"], doc["last"] = tuple(doc["violations"]), tuple(doc["last"])
-        return Result(**{**doc, "seen": Counter(doc["seen"])})
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
-def report(result: Result) -> Iterator[str]:
-    """Lines about a seed that failed, with the last turns before it."""
+def _broke(seed: int, sentence: str) -> Result:
+    return Result(seed=seed, digest="", violations=(sentence,), last=())
+
+
+def report(result: Result, options: str = "") -> Iterator[str]:
+    """Lines about a seed that failed, with the last turns before it.
+
+    Args:
+        options: what else it was played with, as `headway sim` takes it.
+    """
     yield f"seed {result.seed} failed after {result.virtual_s:.0f} virtual seconds:"
     yield from (f"  {sentence}" for sentence in result.violations)
     yield "the last of it:"
     yield from (f"  {line}" for line in result.last[-LAST_LINES:])
-    yield f"again: headway sim {result.seed}"
+    yield f"again: headway sim {result.seed}{options}"
 
 
 def _serve() -> None:
-    busy_s = float(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one that asks
+    order = json.loads(sys.argv[1])
     for line in sys.stdin:
-        result = play(int(line), busy_s=busy_s)
-        doc = {one.name: getattr(result, one.name) for one in fields(result)}
-        sys.stdout.write(json.dumps(doc) + "\n")
+        try:
+            result = play(int(line), order["faults"], order["busy_s"])
+        except Exception:
+            result = _broke(int(line), traceback.format_exc())
+        sys.stdout.write(json.dumps(result.to_doc()) + "\n")
         sys.stdout.flush()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headway.core import codec
 from headway.core.decide import never_fits
 from headway.core.lifecycle import rule
-from headway.core.model import Decision, Event, Holder, Job, Move, Rank, Snapshot, Want
+from headway.core.model import Decision, Event, Holder, Job, Lease, Move, Rank, Snapshot, Want
 from headway.core.steps import limit_at_s
 from headway.ports import RunSpec
 
@@ -88,7 +88,7 @@ class Checks:
         ends = move.form == holder.bottom and bool(holder.spec.argv)
         if rule(holder, pending.source, move.form) is None and not ends:
             self._world.wrong(f"{holder.id} goes from {pending.source} to {move.form}: no table has that")
-        if not move.frees and len(move.devices) != max(holder.spec.count, 0):
+        if not move.frees and len(move.devices) != holder.spec.count:
             self._world.wrong(f"{holder.id} takes {move.devices}, and needs {holder.spec.count}")
         if not move.frees:
             self._alone(move, s)
@@ -147,7 +147,14 @@ class Checks:
             return False
         return not any(self._unfinished(h, s) for h in s.holders.values())
 
+    def _open(self, lease: Lease, s: Snapshot) -> bool:
+        """Does its program wait or work? One that waits for ever for what cannot be is its own business."""
+        hopeless = never_fits(Want(holder=lease, form=lease.top, rank=(Rank.LEASE, 0.0, lease.id)), s)
+        return lease.ended is None and not hopeless
+
     def _unfinished(self, holder: Holder, s: Snapshot) -> bool:
+        if isinstance(holder, Lease):
+            return self._open(holder, s)
         if not isinstance(holder, Job) or holder.ended is not None:
             return False
         if holder.wish != "run":

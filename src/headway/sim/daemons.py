@@ -17,6 +17,7 @@ from headway.core.wire import WireError
 from headway.daemon.daemon import Daemon, Outside, Settings
 from headway.daemon.links import Peer as LinkPeer
 from headway.drivers.command import CommandDriver
+from headway.drivers.lease import LeaseDriver
 from headway.drivers.process import ProcessDriver
 from headway.drivers.restart import RestartDriver
 from headway.ports import Driver
@@ -29,7 +30,7 @@ from headway.sim.wires import End, Wire
 if TYPE_CHECKING:
     from headway.sim.world import World
 
-CLASSES = (SleeperDriver, ProcessDriver, RestartDriver, CommandDriver)
+CLASSES = (SleeperDriver, ProcessDriver, RestartDriver, CommandDriver, LeaseDriver)
 TABLES = {one.name: one.moves for one in CLASSES}
 Answered = Callable[[int, dict[str, Any]], None]  # status 0: the connection broke
 
@@ -139,6 +140,7 @@ class SimDaemon:
             store=SimStore(world, self.life),
             journal=SimJournal(world.disk),
             runs=world.runs,
+            processes=world.visitors,
             drivers=drivers,
             meter=SimMeter(world, self.life),
             roster=world,

@@ -80,7 +80,7 @@ class Machine:
                 return False
         for device in devices:
             process.bytes_[device] = bytes_
-            if process.run_id is None:
+            if process.run_id is None:  # a stranger's, or one that somebody started by hand
                 self.cards[device].grown_s = self._now_s()
         return True
 

@@ -16,6 +16,7 @@ FAULT_EVERY_S = 70.0
 BURST_EVERY_S = 300.0
 JOB_EVERY_S = 240.0
 PERSON_EVERY_S = 150.0
+VISIT_EVERY_S = 400.0
 VERBS = ("hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
 
 
@@ -38,6 +39,7 @@ class Scenario:
             later(self.chance.uniform(1.0, 60.0), self._add_job)
         later(self.chance.expovariate(1 / JOB_EVERY_S), self._more_jobs)
         later(self.chance.expovariate(1 / PERSON_EVERY_S), self._person)
+        later(self.chance.expovariate(1 / VISIT_EVERY_S), self._visit)
         if faults:
             later(30.0 + self.chance.expovariate(1 / FAULT_EVERY_S), self._fault)
 
@@ -91,7 +93,7 @@ class Scenario:
             max_active=chance.choice([None, None, 1, 2]),
             min_residency_s=chance.choice([0.0, 10.0]),
             idle_ttl_s=chance.choice([None, None, None, 120.0]),
-            keep_awake=False,
+            keep_awake=number == 0 and chance.random() < 0.15,
             wake_limit_s=chance.choice([60.0, 300.0]),
         )
 
@@ -193,6 +195,32 @@ class Scenario:
                 self.world.loop.later(1.0, self._live)
 
         self.world.api("POST", "/api/v1/mode", {"mode": "live"}, answered)
+
+    # ---------------------------------------------------------------- programs of others
+
+    def _visit(self) -> None:
+        """A program asks for a lease, a remote one does, or somebody starts one by hand and claims it."""
+        if not self._busy():
+            return
+        chance, world = self.chance, self.world
+        world.loop.later(chance.expovariate(1 / VISIT_EVERY_S), self._visit)
+        size = int(self.size * chance.choice([0.1, 0.3, 0.6, 0.9]) * GIB)
+        kind = chance.choice(["lease", "lease", "lease", "remote", "claim", "huge"])
+        if kind == "remote":
+            world.visitors.remote(size, chance.uniform(10.0, 60.0), chance.randrange(5))
+        elif kind == "claim":
+            world.visitors.claim(size, chance.random() < 0.3, chance.uniform(10.0, 200.0))
+        else:
+            world.visitors.ask(
+                900 * GIB if kind == "huge" else None if chance.random() < 0.2 else size,
+                size,
+                chance.choice([1, 1, 1, 2]),
+                chance.uniform(5.0, 120.0),
+                priority=chance.choice([20, 50, 80]),
+                preemptible=chance.random() < 0.3,
+                wait_limit_s=chance.choice([0.0, 30.0, 120.0, None]),
+                ttl_s=chance.choice([None, 30.0]),
+            )
 
     # ---------------------------------------------------------------- what clients do
 

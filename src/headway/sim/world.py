@@ -22,6 +22,7 @@ from headway.sim.loop import SimLoop
 from headway.sim.machine import Machine
 from headway.sim.programs import Habit, JobProgram, Program, Server, Work
 from headway.sim.runs import SimRuns
+from headway.sim.visitors import Visitors
 from headway.sim.wires import End, Wire
 
 API_LIMIT_S = 120.0
@@ -49,6 +50,7 @@ class World:
         self.runs: SimRuns = SimRuns(self)
         self.checks = Checks(self)
         self.clients = Clients(self)
+        self.visitors = Visitors(self)
         self.servers: dict[int, Server] = {}
         self.habits: dict[str, Habit] = {}
         self.work: dict[str, Work] = {}
