@@ -1,8 +1,8 @@
 # Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
-# `make demo`, `make test`, `make check`, `make bench`, `make clean`; PYTHON=/path/to/python chooses one.
+# `make demo`, `make test`, `make check`, `make seeds`, `make campaign`, `make bench`, `make clean`; PYTHON=... chooses one.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check bench clean
+.PHONY: help demo test check seeds campaign bench clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -11,6 +11,10 @@ CHECKED := src tests $(wildcard demo bench)
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 # How long the demo runs, in seconds; empty: until Ctrl-C.
 SECONDS := 60
+# What the simulation plays, as `headway sim --seeds` takes it, and for how long a campaign goes on. Without SEEDS a
+# campaign begins at a number made from the date: other days, other seeds.
+SEEDS :=
+MINUTES := 60
 # More options for pytest: make test PYTEST="-k gate"
 PYTEST :=
 
@@ -29,6 +33,14 @@ check: $(VENV)/dev.stamp
 	$(RUN) -m mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo
 	$(RUN) -m pytest -q -p no:xdist tests/core/test_tidy.py
+
+# The simulation as CI runs it: each seed an hour of virtual time, twice, and the campaign must have seen everything.
+seeds: $(VENV)/dev.stamp
+	$(BIN)/headway sim --seeds $(or $(SEEDS),1-200) --twice --coverage
+
+# As many seeds of 20 virtual minutes as fit, on all cores.
+campaign: $(VENV)/dev.stamp
+	$(BIN)/headway sim --seeds $(or $(SEEDS),$(shell date +%Y%m%d)000000-) --hours 0.34 --minutes $(MINUTES)
 
 bench: $(VENV)/demo.stamp
 	$(RUN) -m bench.turn

@@ -1,15 +1,21 @@
 """Who may do what over which socket, and the stream of changes."""
 
 import asyncio
+import inspect
 import json
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 
+from headway.api.app import ROUTERS
+from headway.api.auth import peer_of, require_admin
+from headway.api.parts import parts_of
 from headway.core.model import Job
 from tests.parts.false_api import Served, serving, snapshot
 from tests.waiting import wait_until
@@ -21,6 +27,31 @@ pytestmark = pytest.mark.contract
 async def api(short_dir: Path) -> AsyncIterator[Served]:
     async with serving(short_dir) as served:
         yield served
+
+
+# ---------------------------------------------------------------- no threads
+
+ROUTES = [route for module in ROUTERS for route in module.router.routes if isinstance(route, APIRoute)]
+
+
+def asked_by(dependant: Dependant) -> Iterator[Any]:
+    """Everything that is called for one request, dependencies of dependencies too."""
+    yield dependant.call
+    for needed in dependant.dependencies:
+        yield from asked_by(needed)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=[f"{min(r.methods or ())} {r.path}" for r in ROUTES])
+def test_a_request_is_answered_without_a_thread(route: APIRoute) -> None:
+    """A plain function would be called in one, each time: it costs, and its place in the line of turns is lost."""
+    called = list(asked_by(route.dependant))
+    assert route.endpoint in called
+    assert [call for call in called if not inspect.iscoroutinefunction(call)] == []
+
+
+def test_routes_were_looked_at_and_dependencies_too() -> None:
+    called = {call for route in ROUTES for call in asked_by(route.dependant)}
+    assert {parts_of, peer_of, require_admin} <= called
 
 
 # ---------------------------------------------------------------- who may

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from demo import tiny_model
+from headway.composition import READS_BUSY
 from headway.core.model import LADDERS, MoveRule
 from headway.errors import (
     CannotStart,
@@ -65,6 +66,13 @@ async def test_start_look_stop_look(driven: Driven) -> None:
     assert not living(pids)
     seen = await driven.driver.observe(driven.holder())
     assert (seen.form, seen.ready) == ("stopped", False)
+
+
+async def test_a_driver_that_reads_its_engine_s_queue_is_registered_as_one(driven: Driven) -> None:
+    """Or else a model is put to sleep while it still answers a client that came by another way."""
+    await driven.driver.move(without_run(driven.task(driven.top)))
+    seen = await driven.driver.observe(driven.holder())
+    assert (seen.engine_active is not None) is (driven.name in READS_BUSY)
 
 
 async def test_each_form_can_be_asked_for_twice_and_by_a_new_daemon(driven: Driven) -> None:

@@ -126,6 +126,28 @@ def test_demand_is_throttled_but_not_for_the_first_or_last_waiter_of_a_closed_se
     assert ends.link.next_flush_s() is None
 
 
+@given(
+    st.floats(0.0, 1e9),
+    st.lists(st.tuples(st.sampled_from("ab"), st.floats(0.0, 0.2)), min_size=1, max_size=8),
+)
+def test_what_is_due_is_said_at_the_very_instant_that_was_named_and_not_asked_for_again(
+    start_s: float, arrivals: list[tuple[str, float]]
+) -> None:
+    """Else who sleeps until then wakes up, says nothing, and is told to wake up at once, for ever."""
+    ends, now_s = Ends().connected(row("a", 1), row("b", 1, "open", "awake")), start_s
+    for service, later_s in arrivals:
+        now_s += later_s
+        ends.holding.arrive(Ticket(service), now_s)
+        for _ in range(3):  # the first waiter of a closed service, then all that changed
+            due_s = ends.link.next_flush_s()
+            if due_s is None:
+                break
+            now_s = max(now_s, due_s)
+            ends.link.flush(now_s)
+            assert [type(message) for message in ends.said()], "something was due"
+        assert ends.link.next_flush_s() is None
+
+
 def test_a_partial_table_changes_only_what_it_names() -> None:
     ends = Ends().connected(row("a", 1), row("b", 1, "open", "awake"))
     said = ends.tell(table(row("a", 1, "closed", "waking"), whole=False))

@@ -8,7 +8,7 @@ from headway.core import view
 from headway.core.decide import decide
 from headway.core.model import Waiting
 from headway.daemon.table import rows
-from tests.core.make import Scene, gib, job_spec, service_spec
+from tests.core.make import T0_S, Scene, gib, job_spec, service_spec
 
 pytestmark = pytest.mark.contract
 
@@ -86,6 +86,24 @@ def test_without_any_device_the_meter_is_the_reason_and_not_a_count_of_places() 
     early = replace(scene.s, booted_s=scene.s.now_s - 1.0)
     soon = view.explain(hid, early, decide(early).verdicts)
     assert (soon.code, "the library is missing" in soon.sentence) == ("first_reading", True)
+
+
+FAILING = {
+    # name: (form, is it ours to start, state)
+    "it could not be woken, so it is started anew": ("asleep", True, "aside"),
+    "it could not be woken, and somebody else starts it": ("asleep", False, "failed"),
+    "it could not be started": ("stopped", True, "failed"),
+    "nobody knows where it is": (None, True, "failed"),
+}
+
+
+@pytest.mark.parametrize(("form", "ours", "expected"), FAILING.values(), ids=FAILING.keys())
+def test_who_waits_is_refused_only_where_waiting_does_not_help(
+    form: str | None, ours: bool, expected: str
+) -> None:
+    spec = service_spec(asleep=1, argv=("serve",) if ours else ())
+    scene = Scene(24).service(spec, form, failures=2, retry_at_s=T0_S + 15, note="driver_failed")
+    assert state(scene.read()) == expected
 
 
 def test_a_row_does_not_change_by_time_alone() -> None:

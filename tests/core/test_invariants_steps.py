@@ -23,6 +23,7 @@ from headway.core.model import (
     Service,
     Snapshot,
     Waiting,
+    Wish,
 )
 from tests.core.make import SLEEP, START, STOP, Scene, dev, gib, job_spec, service_spec
 from tests.core.messes import messy_scenes, overlaps
@@ -65,7 +66,7 @@ def test_there_is_at_most_one_move_per_holder(scene: Scene) -> None:
 
 @given(messy_scenes())
 @deep(150)
-def test_an_exclusive_move_is_alone_on_its_devices(scene: Scene) -> None:
+def test_an_exclusive_move_is_alone_on_its_devices_but_for_a_person_s_kill(scene: Scene) -> None:
     s = scene.s
     decision = decide(s)
     new = {move.holder for move in begun(s)}
@@ -76,7 +77,8 @@ def test_an_exclusive_move_is_alone_on_its_devices(scene: Scene) -> None:
             p for p in draft.pending.values() if p is not pending and set(p.devices) & set(pending.devices)
         ]
         if pending.exclusive:
-            started = [p.holder for p in beside if p.holder in new or pending.holder in new]
+            met = {p.holder for p in beside if p.holder in new or pending.holder in new}
+            started = [hid for hid in met if hid not in new or s.holders[hid].wish != "kill"]
             assert not started, (pending.holder, started)
 
 
@@ -280,13 +282,13 @@ def leaving(on: str, exclusive: bool, asks: bool = True) -> Scene:
     return scene.under_way("b", "running", "stopped", devices=(dev(on),))
 
 
-def stopping(under_way: MoveRule) -> Scene:
+def stopping(under_way: MoveRule, wish: Wish = "stop") -> Scene:
     """A job that was asked to stop, beside a model that is on its way up or down on the same device."""
     down = under_way.frees
     scene = Scene(48).service(
         service_spec("a", 8, 1), "awake" if down else "stopped", gate=CLOSED, devices=GPU
     )
-    scene.job(job_spec("b", 8, placement="share"), wish="stop")
+    scene.job(job_spec("b", 8, placement="share"), wish=wish)
     return scene.under_way("a", under_way.source, under_way.to, exclusive=under_way.exclusive)
 
 
@@ -302,6 +304,16 @@ LOCKS: dict[str, tuple[Scene, list[tuple[str, str]]]] = {
     "not for one that does not": (stopping(replace(SLEEP, exclusive=False)), [("b", "stopped")]),
     "a stop waits for a start that measures its device": (stopping(replace(START, exclusive=True)), []),
     "not for any other start": (stopping(START), [("b", "stopped")]),
+    "nor does a cancel wait for any other": (stopping(START, "cancel"), [("b", "stopped")]),
+    "a cancel waits for a start that measures its device": (
+        stopping(replace(START, exclusive=True), "cancel"),
+        [],
+    ),
+    "a kill by a person waits for no start": (
+        stopping(replace(START, exclusive=True), "kill"),
+        [("b", "stopped")],
+    ),
+    "nor for a sleep that needs its device alone": (stopping(SLEEP, "kill"), [("b", "stopped")]),
     "nobody sleeps who was not asked to": (leaving("gpu1", True, asks=False), []),
 }
 

@@ -45,6 +45,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "mode": ("mode", "mode"),
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
+        "sim": ("sim", "sim"),
     },
 }
 VERBS: Mapping[str, tuple[str, str]] = {verb: at for group in GROUPS.values() for verb, at in group.items()}

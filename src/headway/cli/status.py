@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -25,7 +24,7 @@ def status(session: Session, as_json: bool) -> None:
         show(found)
 
 
-def show(found: Mapping[str, Any]) -> None:
+def show(found: dict[str, Any]) -> None:
     """The board as text."""
     counts = ", ".join(f"{n} {state(word)}" for word, n in sorted(found["jobs"].items())) or "no jobs"
     line(f"mode {mode_said(found)}, up {age(found['up_s'])}, {counts}")

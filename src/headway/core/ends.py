@@ -166,7 +166,7 @@ def hold_followers(d: Draft, hid: HolderId) -> None:
         if not isinstance(other, Job) or other.ended or other.started_s is not None or other.wish != "run":
             continue
         words = (*other.spec.after_ok, *(other.spec.after if never_ran else ()))
-        if any(word in names and find_job(word, view) == job for word in words):
+        if any(word in names and find_job(word, view, other) == job for word in words):
             note = "after_gone" if never_ran else "after_failed"
             d.event("job.held", other.id, reason=note, after=job.id)
             d.put(replace(other, wish="hold", wish_by="headway", wish_s=d.now_s, note=note))

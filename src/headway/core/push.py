@@ -152,5 +152,5 @@ PUSH: tuple[PushRule, ...] = (
 
 
 def lasting(victim: Holder) -> tuple[PushRule, ...]:
-    """The rules about it that no time changes. A job or a lease that cannot step aside ends one day; a server does not."""
+    """The rules about it that no time changes. A job or a lease that cannot step aside ends one day; no server does."""
     return (never, placement, cannot, stays) if isinstance(victim, Service) else (never, placement)

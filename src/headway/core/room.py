@@ -5,7 +5,7 @@ from __future__ import annotations
 from headway.core import fit, rank
 from headway.core.fit import Devices, Leaving, Plan
 from headway.core.lifecycle import loses_work, step_forms
-from headway.core.model import FormName, Holder, Job, Rank, Snapshot, Verdict, Want
+from headway.core.model import FormName, Holder, Job, Rank, Service, Snapshot, Verdict, Want
 from headway.core.push import PUSH, lasting
 
 
@@ -93,19 +93,25 @@ def room_on(
 
 def could_have(want: Want, plan: Plan, s: Snapshot) -> Devices:
     """The first devices on which time alone may make room for it; () when nobody there will ever go for it."""
+    others = [s.holders[hid] for hid in {*plan.placed, *plan.standing} if hid != want.holder.id]
+    going = {other.id: form for other in others if (form := _in_time(other, want, plan, s))}
     for devices in fit.placements(want, plan):
-        going = {
-            victim.id: victim.bottom
-            for victim in plan.weaker(want, devices)
-            if not any(rule(want, victim, plan, s) for rule in lasting(victim))
-        }
         if not plan.short_on(devices, want, going):
             return devices
     return ()
 
 
+def _in_time(other: Holder, want: Want, plan: Plan, s: Snapshot) -> FormName | None:
+    """Where time alone may bring it: all work ends some day, a model can be put aside to the last form it can reach."""
+    settled = isinstance(other, Service) and other.id in plan.placed
+    if settled or any(rule(want, other, plan, s) for rule in lasting(other)):
+        return None
+    forms = step_forms(other, plan.form_of(other)[0]) if isinstance(other, Service) else ()
+    return (forms or (other.bottom,))[-1]
+
+
 def _ways_out(want: Want, devices: Devices, plan: Plan) -> list[tuple[Holder, FormName]]:
-    """Whom it may push and where to: who loses no work first, deeper forms only after everybody's first, the cheapest."""
+    """Whom it may push and where to: who loses no work, then everybody's first form down, then the cheapest."""
     found: list[tuple[tuple[object, ...], Holder, FormName]] = []
     for victim in plan.weaker(want, devices):
         here = plan.form_of(victim)[0]

@@ -12,7 +12,17 @@ from dataclasses import replace
 from headway.core import ends, fit
 from headway.core.draft import Draft
 from headway.core.facts import MoveAnswered
-from headway.core.model import TOLERANCE_BYTES, Form, Holder, HolderId, Pending, Service, Snapshot, Verdict
+from headway.core.model import (
+    TOLERANCE_BYTES,
+    Form,
+    FormName,
+    Holder,
+    HolderId,
+    Pending,
+    Service,
+    Snapshot,
+    Verdict,
+)
 
 KEPT = "memory_not_released"  # the note on one that says it stepped aside and holds its memory
 
@@ -60,6 +70,8 @@ def _given_up(d: Draft, holder: Holder, pending: Pending) -> None:
         ends.not_taken(d, holder, pending, fact)
         return
     held = kept(d, pending) or {}
+    form: FormName | None = None  # what it did of it is seen by a look that begins after this
+    note, facts = holder.note, dict(holder.note_facts)
     if held and not pending.shortfall_told:
         tell_shortfall(d, pending)
     d.end_move(holder.id)
@@ -68,11 +80,9 @@ def _given_up(d: Draft, holder: Holder, pending: Pending) -> None:
         form, note = pending.to, KEPT
         names = {d.devices[device].name: bytes_ for device, bytes_ in sorted(held.items())}
         facts = {"to": form, "held": names or None, "expected_bytes": fit.need(holder, form) or 0}
-    else:  # what it did of it is seen by a look that begins after this
-        form, note, facts = None, holder.note, dict(holder.note_facts)
-    if pending.step == "asked" and not pending.failed:
+    elif not pending.failed:
         d.event("move.failed", holder.id, form=pending.to, reason="limit_passed", **late)
-        note, facts = "limit_passed", late
+        note, facts = "limit_passed", dict(late)
     stays = holder.stayed + 1
     d.put(
         replace(

@@ -81,7 +81,7 @@ def _add(d: Draft, command: AddJob) -> Reply:
             return refused(d, "unknown_after", after=word)
     job = _enqueue(d, command.spec, command.recipe, command.hold, command.by)
     for word in (*command.spec.after, *command.spec.after_ok):
-        if (other := find_job(word, view)) is not None:
+        if (other := find_job(word, view, d.holders[job.id])) is not None:
             hold_followers(d, other.id)  # one that follows what is over already is held as well
     return accepted(d, job.id, name=job.spec.name, held=d.holders[job.id].wish == "hold")
 

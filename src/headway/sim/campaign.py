@@ -16,6 +16,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from headway.sim.play import BUSY_S, Result, play
 
@@ -43,6 +44,18 @@ class Summary:
     @property
     def good(self) -> bool:
         return not (self.failed or self.unequal)
+
+    def to_doc(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "seeds": self.seeds,
+            "played": self.played,
+            "failed": [self.failed[seed].to_doc() for seed in sorted(self.failed)],
+            "unequal": sorted(self.unequal),
+            "virtual_s": self.virtual_s,
+            "took_s": self.took_s,
+            "seen": dict(self.seen),
+        }
 
     def add(self, result: Result) -> None:
         self.played += 1

@@ -62,7 +62,9 @@ def _texts(expression: ast.expr) -> Iterator[str]:
 
 def swaps(seen: Mapping[str, int]) -> int:
     """Moves of services, up and down."""
-    return sum(n for what, n in seen.items() if what.startswith(tuple(f"action {name}:" for name in SERVICES)))
+    return sum(
+        n for what, n in seen.items() if what.startswith(tuple(f"action {name}:" for name in SERVICES))
+    )
 
 
 def kills(seen: Mapping[str, int], seeds: int) -> int:
@@ -83,11 +85,12 @@ def never(seen: Mapping[str, int]) -> dict[str, list[str]]:
 def gaps(seen: Mapping[str, int], seeds: int) -> Iterator[str]:
     """What is missing from a campaign of so many seeds, in sentences; nothing when it saw all it must."""
     missing = never(seen)
-    yield from (f"action {kind} was never seen" for kind in missing["actions"])
-    yield from (f"verdict {code} was never seen" for code in missing["verdicts"])
-    for name in sorted(FAULTS):
-        if (times := seen.get(f"fault {name}", 0)) < FAULT_TIMES:
-            yield f"fault {name} came {times} times, at least {FAULT_TIMES} are needed"
+    for what in ("actions", "verdicts"):
+        if missing[what]:
+            yield f"{what} never seen: {', '.join(missing[what])}"
+    times = {name: seen.get(f"fault {name}", 0) for name in sorted(FAULTS)}
+    if rare := [f"{name} ({n})" for name, n in times.items() if n < FAULT_TIMES]:
+        yield f"faults that came less than {FAULT_TIMES} times: {', '.join(rare)}"
     if (count := swaps(seen)) < SWAPS:
         yield f"{count} swaps, at least {SWAPS} are needed"
     if (count := kills(seen, seeds)) < KILLS:

@@ -119,7 +119,7 @@ class SimDaemon:
     def _begin(self) -> None:
         world, out = self.world, self._outside()
         try:
-            self.daemon = _Watched(out, world.settings(), world.turned)
+            self.daemon = _Watched(out, world.door.settings(), world.turned)
         except Exception as error:
             world.wrong(f"the daemon cannot start: {error!r}")
             self.kill()
@@ -143,7 +143,7 @@ class SimDaemon:
             processes=world.visitors,
             drivers=drivers,
             meter=SimMeter(world, self.life),
-            roster=world,
+            roster=world.supervisor,
             routes=SimRoutes(world.disk),
             requests=SimRequests(world.disk),
             ask=self._ask,
@@ -167,7 +167,7 @@ class SimDaemon:
             self.world.listening = None
         for wire in self.wires:
             wire.cut()
-        self.world.daemon_ended(self)
+        self.world.supervisor.daemon_ended()
 
     # ---------------------------------------------------------------- the link
 

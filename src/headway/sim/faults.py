@@ -86,6 +86,8 @@ def leaves_children(world: World) -> bool:
 @fault
 def stranger(world: World) -> bool:
     """A process that is not ours takes up to 2 GiB, and goes."""
+    if not world.machine.cards:
+        return False
     card = world.chance.choice(list(world.machine.cards.values()))
     process = world.machine.process()
     free = card.total_bytes - world.machine.used_bytes(card.id)
@@ -102,9 +104,11 @@ def _meter(world: World, mode: str, at_most_s: float) -> bool:
     if world.meter_mode != "ok":
         return False
     world.meter_mode = mode
+    world.machine.unread = mode != "frozen"
 
     def over() -> None:
         world.meter_mode = "ok"
+        world.machine.unread = False
 
     world.until_healed(world.chance.uniform(1.0, at_most_s), over)
     return True
@@ -277,14 +281,34 @@ def gate_stops(world: World) -> bool:
 
 
 @fault
-def supervisor_gone(world: World) -> bool:
-    """Nobody starts what ends, for a while; and then the gate or the daemon ends."""
-    if not world.supervised:
+def gate_lives_on(world: World) -> bool:
+    """A gate stands still, and no signal ends it."""
+    if world.supervisor.gate_lives_on or not gate_stops(world):
         return False
-    world.supervised = False
+    world.supervisor.gate_lives_on = True
 
     def over() -> None:
-        world.supervised = True
+        world.supervisor.gate_lives_on = False
+
+    world.until_healed(60.0, over)
+    return True
+
+
+@fault
+def visitor_killed(world: World) -> bool:
+    """A program that holds a lease, or waits for one, ends without a word."""
+    return world.visitors.kill_one()
+
+
+@fault
+def supervisor_gone(world: World) -> bool:
+    """Nobody starts what ends, for a while; and then the gate or the daemon ends."""
+    if not world.supervisor.there:
+        return False
+    world.supervisor.there = False
+
+    def over() -> None:
+        world.supervisor.there = True
 
     world.until_healed(world.chance.uniform(1.0, 30.0), over)
     return daemon_killed(world) if world.chance.random() < 0.5 else gate_killed(world)
@@ -299,7 +323,7 @@ def config_reload(world: World) -> bool:
     changed = list(world.services)
     spec = changed[chosen]
     changed[chosen] = replace(spec, max_active=world.chance.choice([None, 1, 4]), queue_max=64)
-    world.reload(tuple(changed))
+    world.door.reload(tuple(changed))
     return True
 
 

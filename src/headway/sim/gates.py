@@ -137,7 +137,7 @@ class SimGate:
         self.exchanges.clear()
         if self.wire is not None:
             self.wire.cut()
-        self.world.gate_ended(self)
+        self.world.supervisor.gate_ended(self)
 
     # ---------------------------------------------------------------- requests
 

@@ -91,6 +91,7 @@ def play(
         world.wrong(str(stuck))
     finally:
         virtual_s, wrong = loop.now_s - start_s, list(loop.wrong)
+        world.over = True
         loop.bury()
         asyncio.set_event_loop(None)
     for sentence in wrong:

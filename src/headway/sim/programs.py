@@ -40,6 +40,7 @@ class Habit:
     work_s: float = 60.0
     save_every_s: float | None = None
     exit_code: int = 0
+    guessed: bool = False  # nobody said what it needs
 
 
 @dataclass(slots=True)
@@ -60,6 +61,7 @@ class Program:
     def __init__(self, world: World, spec: RunSpec, habit: Habit, asked_s: float) -> None:
         self.world, self.spec, self.habit, self.asked_s = world, spec, habit, asked_s
         self.process: Process = world.machine.process(spec.id)
+        self.process.guessed = habit.guessed
         visible = spec.env.get("CUDA_VISIBLE_DEVICES", "")
         self.devices: tuple[DeviceId, ...] = tuple(f"local/{name}" for name in visible.split(",") if name)
         self.alive = True

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 LOOK_S = 1.0
 START_TICKS = 7
+VISIT = "visit"
 
 
 class Visitors:
@@ -36,6 +37,13 @@ class Visitors:
     def matching(self, pattern: str) -> frozenset[int]:
         return frozenset()
 
+    def kill_one(self) -> bool:
+        """One of them ends without a word. False: there is none."""
+        living = [p for p in self._world.machine.processes.values() if p.run_id == VISIT]
+        if living:
+            self._ends(self._world.chance.choice(living))
+        return bool(living)
+
     # ---------------------------------------------------------------- one that asks
 
     def ask(
@@ -49,7 +57,7 @@ class Visitors:
         """
         world = self._world
         process = world.machine.process()
-        process.run_id = "a lease's"  # ours to count, so its overcommit is no excuse
+        process.run_id = VISIT  # ours to count, so its overcommit is no excuse
         key = f"ask{process.pid}"
         spec = spec_of("visit", MOVES, need_bytes, count, min_residency_s=0.0)
         ask = AskLease(
@@ -159,6 +167,8 @@ class Visitors:
     def claim(self, takes_bytes: int, block: bool, lives_s: float) -> None:
         """Somebody starts something by hand, and says so."""
         world = self._world
+        if not world.machine.cards:
+            return
         card = world.chance.choice(list(world.machine.cards.values()))
         process = world.machine.process()
         free = card.total_bytes - world.machine.used_bytes(card.id)

@@ -8,29 +8,28 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headway.core.commands import Configure
 from headway.core.facts import JobTold
 from headway.core.model import Decision, Event, Job, Move, Policy, ServiceSpec, Snapshot, Verdict
-from headway.daemon.daemon import Settings
 from headway.ports import Runs
 from headway.sim.checks import Checks
 from headway.sim.clients import Clients
 from headway.sim.daemons import Answered, SimDaemon
 from headway.sim.disk import Disk
+from headway.sim.door import Door
 from headway.sim.gates import SimGate
 from headway.sim.loop import SimLoop
 from headway.sim.machine import Machine
 from headway.sim.programs import Habit, JobProgram, Program, Server, Work
 from headway.sim.runs import SimRuns
+from headway.sim.supervisor import Supervisor
 from headway.sim.visitors import Visitors
 from headway.sim.wires import End, Wire
 
-API_LIMIT_S = 120.0
 TRACE_LINES = 200  # kept for people; the digest is over all
 
 
 class World:
-    """Implements ports.Roster as well: the locks of its gates.
+    """Everything there is, and what came of it.
 
     Args:
         seed: decides everything, together with what is added to the world.
@@ -45,6 +44,7 @@ class World:
         self.last: deque[str] = deque(maxlen=TRACE_LINES)
         self._digest = hashlib.sha256()
         self.violations: list[str] = []
+        self.over = False
         self.machine = Machine(self.loop.time, self.wrong)
         self.disk = Disk()
         self.runs: SimRuns = SimRuns(self)
@@ -60,11 +60,11 @@ class World:
         self.metering = "measured"
         self.meter_mode = "ok"
         self.wall_offset_s = 1.7e9
-        self.supervised = True
+        self.supervisor = Supervisor(self)
+        self.door = Door(self)
         self.daemon: SimDaemon | None = None
         self.listening: SimDaemon | None = None
         self.gates: dict[str, SimGate] = {}
-        self._gates_made = 0
         self._wounds: dict[int, Callable[[], None]] = {}
         self._wound = 0
 
@@ -72,6 +72,8 @@ class World:
 
     def wrong(self, sentence: str) -> None:
         """Something that must never be."""
+        if self.over:
+            return  # what the burial of the dead stirs up
         self.violations.append(f"t={self.loop.now_s:.3f} {sentence}")
         self.trace(f"WRONG {sentence}")
 
@@ -108,35 +110,7 @@ class World:
 
     def start(self) -> None:
         """The supervisor comes up."""
-        self.daemon = SimDaemon(self)
-        self._new_gate()
-
-    def _new_gate(self) -> None:
-        self._gates_made += 1
-        gate = SimGate(self, "g1", self.machine.process().pid)
-        self.gates[gate.id] = gate
-
-    def gate_ended(self, gate: SimGate) -> None:
-        del self.gates[gate.id]
-        self.machine.processes.pop(gate.pid, None)
-        self.trace("gate ended")
-        self._again(self._new_gate)
-
-    def daemon_ended(self, daemon: SimDaemon) -> None:
-        self.daemon = None
-        self.trace("daemon ended")
-        self.checks.daemon_ended()
-        self._again(self._new_daemon)
-
-    def _new_daemon(self) -> None:
-        self.daemon = SimDaemon(self)
-
-    def _again(self, start: Any) -> None:
-        """Start it once the supervisor is there to do so."""
-        if self.supervised:
-            self.loop.later(self.chance.uniform(0.2, 1.0), start)
-        else:
-            self.loop.later(0.5, self._again, start)
+        self.supervisor.start()
 
     def accepting_gate(self) -> SimGate | None:
         return next((gate for gate in self.gates.values() if gate.accepting), None)
@@ -145,38 +119,9 @@ class World:
         """A gate asks for a connection to the daemon; None: nobody listens."""
         return self.listening.accept(end) if self.listening is not None else None
 
-    # ---------------------------------------------------------------- people
-
     def api(self, verb: str, path: str, body: dict[str, Any] | None, answered: Answered) -> None:
-        """One call of the API, answered once: with status 0 if the daemon is away or dies meanwhile."""
-        said = False
-
-        def once(status: int, reply: dict[str, Any]) -> None:
-            nonlocal said
-            if said:
-                return
-            said = True
-            self.seen[f"api {status}"] += 1
-            self.trace(f"{verb} {path} {status} {reply.get('code', '')}")
-            if status >= 500 and reply.get("code") != "store_silent":
-                self.wrong(f"{verb} {path} was answered {status}: {reply}")
-            if status >= 400 and not reply.get("code"):
-                self.wrong(f"{verb} {path} was refused without a code: {reply}")
-            answered(status, reply)
-
-        if self.listening is None:
-            once(0, {})
-            return
-        self.loop.later(API_LIMIT_S, once, 0, {})
-        self.listening.ask(verb, path, body, once)
-
-    def reload(self, services: tuple[ServiceSpec, ...]) -> None:
-        """The config says something new from now on."""
-        self.services = services
-        if self.listening is not None and (daemon := self.listening.daemon) is not None:
-            self.listening.life.context.run(
-                daemon.loop.submit, Configure(services=services, recipes=self.recipes)
-            )
+        """One call of the API; see Door.ask."""
+        self.door.ask(verb, path, body, answered)
 
     # ---------------------------------------------------------------- faults end
 
@@ -195,26 +140,6 @@ class World:
         for number in sorted(self._wounds):
             self._end_wound(number)
         self.disk.hangs_until_s = 0.0
-
-    def settings(self) -> Settings:
-        """What a daemon reads from the config as it starts."""
-        configure = Configure(services=self.services, recipes=self.recipes)
-        return Settings(
-            configure=configure, policy=self.policy, mode="live", name="sim", salt="salt", pace=self.pace
-        )
-
-    # ---------------------------------------------------------------- ports.Roster
-
-    def living(self) -> frozenset[str]:
-        return frozenset(self.gates)
-
-    def kill(self, gate: str, pid: int | None) -> bool:
-        found = self.gates.get(gate)
-        if found is None or found.pid != pid:
-            return False
-        self.seen["fenced"] += 1
-        found.kill()
-        return True
 
     # ---------------------------------------------------------------- programs
 

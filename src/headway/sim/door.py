@@ -1,0 +1,61 @@
+"""How people on the false machine reach the daemon: the API, and its config file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headway.core.commands import Configure
+from headway.core.model import ServiceSpec
+from headway.daemon.daemon import Settings
+from headway.sim.daemons import Answered
+
+if TYPE_CHECKING:
+    from headway.sim.world import World
+
+API_LIMIT_S = 120.0
+
+
+class Door:
+    """Checks every answer that it passes on."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def ask(self, verb: str, path: str, body: dict[str, Any] | None, answered: Answered) -> None:
+        """One call of the API, answered once: with status 0 if the daemon is away or dies meanwhile."""
+        world, said = self._world, False
+
+        def once(status: int, reply: dict[str, Any]) -> None:
+            nonlocal said
+            if said:
+                return
+            said = True
+            world.seen[f"api {status}"] += 1
+            world.trace(f"{verb} {path} {status} {reply.get('code', '')}")
+            if status >= 500 and reply.get("code") != "store_silent":
+                world.wrong(f"{verb} {path} was answered {status}: {reply}")
+            if status >= 400 and not reply.get("code"):
+                world.wrong(f"{verb} {path} was refused without a code: {reply}")
+            answered(status, reply)
+
+        if world.listening is None:
+            once(0, {})
+            return
+        world.loop.later(API_LIMIT_S, once, 0, {})
+        world.listening.ask(verb, path, body, once)
+
+    def settings(self) -> Settings:
+        """What a daemon reads from the config as it starts."""
+        world = self._world
+        configure = Configure(services=world.services, recipes=world.recipes)
+        return Settings(
+            configure=configure, policy=world.policy, mode="live", name="sim", salt="salt", pace=world.pace
+        )
+
+    def reload(self, services: tuple[ServiceSpec, ...]) -> None:
+        """The config says something new from now on."""
+        world = self._world
+        world.services = services
+        if world.listening is not None and (daemon := world.listening.daemon) is not None:
+            command = Configure(services=services, recipes=world.recipes)
+            world.listening.life.context.run(daemon.loop.submit, command)
