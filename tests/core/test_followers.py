@@ -119,6 +119,18 @@ def test_who_releases_a_held_follower_lets_it_go_without_what_is_lost(
     assert (waits_in_vain(scene), moves) == ([], ["j2"])
 
 
+@pytest.mark.parametrize("added", ["before", "after"])
+def test_one_that_has_the_name_of_what_it_follows_does_not_follow_itself(added: str) -> None:
+    scene = Scene(24)
+    scene.queue(job_spec("a"))
+    if added == "after":
+        over(scene, "j1", "failed", True)
+    scene.at(T0_S + 1.0).queue(job_spec("a", after_ok=("a",)))
+    if added == "before":
+        over(scene, "j1", "failed", True)
+    assert (scene.s.holders["j2"].wish, waits_in_vain(scene)) == ("hold", [])
+
+
 def test_only_what_is_lost_is_let_go() -> None:
     scene = Scene(24)
     for name in ("a", "c"):

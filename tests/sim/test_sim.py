@@ -238,13 +238,13 @@ def wounds(world: World) -> dict[str, Any]:
         "habits": {name: asdict(habit) for name, habit in world.habits.items()},
         "meter": world.meter_mode,
         "disk": (world.disk.full, world.disk.hangs_until_s > world.loop.now_s),
-        "supervised": world.supervised,
+        "supervisor": (world.supervisor.there, world.supervisor.gate_lives_on),
         "gates": [gate.frozen for gate in world.gates.values() if gate.life.alive],
         "strangers": [p.pid for p in world.machine.processes.values() if p.run_id is None and p.bytes_],
     }
 
 
-QUIET: dict[str, Any] = {"meter": "ok", "disk": (False, False), "supervised": True}
+QUIET: dict[str, Any] = {"meter": "ok", "disk": (False, False), "supervisor": (True, False)}
 
 
 @pytest.fixture
@@ -285,6 +285,7 @@ LASTING = (
     "disk_full",
     "commits_hang",
     "gate_stops",
+    "gate_lives_on",
     "supervisor_gone",
     "stranger",
 )

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 
+import psutil
 import pytest
 from click.testing import CliRunner, Result
 
 from headway.cli.main import cli
 from headway.core import fit
 from headway.sim.faults import FAULTS
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.sim
 
@@ -89,6 +94,29 @@ def test_too_little_seen_is_a_failure_where_that_is_asked() -> None:
     found = headway("--seeds", "1", "--hours", "0.2", "--workers", "1", "--coverage", "--json")
     doc = json.loads(found.stdout)
     assert found.exit_code == 1 and doc["failed"] == [] and doc["missing"]
+
+
+def test_ctrl_c_ends_a_campaign_with_what_it_found_and_leaves_no_process() -> None:
+    words = [
+        sys.executable,
+        "-m",
+        "headway.cli.main",
+        "sim",
+        "--seeds",
+        "1-",
+        "--hours",
+        "0.2",
+        "--workers",
+        "2",
+    ]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as campaign:
+        root = psutil.Process(campaign.pid)
+        wait_for(lambda: len(root.children()) == 2, 60.0)
+        workers = root.children()
+        campaign.send_signal(signal.SIGINT)
+        out, _ = campaign.communicate(timeout=60.0)
+    assert campaign.returncode == 0 and " seeds: " in out, out
+    assert not [one for one in workers if one.is_running()]
 
 
 MISUSED = {

@@ -194,7 +194,10 @@ def _left_over(device: Device, want: Want, plan: Plan) -> int:
     taken = device.foreign_bytes
     for other, form in plan.others(want, device.id, NOBODY):
         taken += plan.bytes_on(other, device.id, form) or (device.total_bytes or 0)
-    left = (device.total_bytes or 0) - taken - (need(want.holder, want.form) or 0)
+    wanted = need(want.holder, want.form)
+    left = (device.total_bytes or 0) - taken - (wanted or 0)
+    if wanted is None:
+        return -left  # it is alone there and may take all: the more the better
     return left if left >= 0 else (1 << 60) - left  # where it fits first, then the least short
 
 

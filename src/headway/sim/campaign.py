@@ -80,7 +80,7 @@ def campaign(
     limit_s: float = float("inf"),
     told: Callable[[Result], None] = lambda result: None,
 ) -> Summary:
-    """Play seeds until there are no more, or the real time is up.
+    """Play seeds until there are no more, the real time is up, or somebody presses Ctrl-C.
 
     Args:
         faults: as for `play`.
@@ -92,12 +92,13 @@ def campaign(
     given, summary, lock = iter(seeds), Summary(), threading.RLock()
     until_s = time.monotonic() + limit_s
     backlog: dict[int, list[int]] = {number: [] for number in range(count)}
-    broken: list[BaseException] = []
+    broken: list[Exception] = []
+    ending = threading.Event()  # nothing counts any more
 
     def take(number: int) -> int | None:
         """The next seed for a worker: one that another played already, else a new one."""
         with lock:
-            if broken:
+            if ending.is_set():
                 return None
             if backlog[number]:
                 return backlog[number].pop(0)
@@ -111,10 +112,12 @@ def campaign(
             while (seed := take(number)) is not None:
                 result = crew[number].ask(seed)
                 with lock:
-                    summary.add(result)
-                    told(result)
-        except BaseException as error:  # of `told`: whoever waits below raises it
+                    if not ending.is_set():
+                        summary.add(result)
+                        told(result)
+        except Exception as error:  # of `told`: raised below
             broken.append(error)
+            ending.set()
 
     threads = [threading.Thread(target=serve, args=(number,), daemon=True) for number in range(count)]
     try:
@@ -124,7 +127,10 @@ def campaign(
             thread.join()
         for number in range(count):  # what was left for a worker that had ended
             serve(number)
+    except KeyboardInterrupt:
+        pass  # what was found until now is worth telling
     finally:
+        ending.set()
         for worker in crew:
             worker.close()
     if broken:

@@ -162,6 +162,13 @@ class Checks:
         why = self._world.verdicts().get(holder.id)
         if holder.form != holder.top and why is not None and why.code == "beside_only":
             return False  # it fits only without the model, and asked to run beside it
+        if (
+            why is not None
+            and why.code == "memory"
+            and why.facts.get("foreign_bytes", 0)
+            and self._world.by_hand
+        ):
+            return False  # somebody's own server is in the way, and stays
         if holder.form == holder.bottom:
             if never_fits(Want(holder=holder, form=holder.top, rank=(Rank.JOB, 0.0, holder.id)), s):
                 return False

@@ -156,11 +156,12 @@ def start_fails(world: World) -> bool:
 @fault
 def server_dies(world: World) -> bool:
     """A process ends by itself, whatever it was doing; one in four loses its shim instead."""
-    living = [p for p in world.runs.living() if isinstance(p, Server | JobProgram)]
+    ours = [p for p in world.runs.living() if isinstance(p, Server | JobProgram)]
+    living = [*ours, *(p for p in world.by_hand.values() if p.alive)]
     if not living:
         return False
     program = world.chance.choice(living)
-    if world.chance.random() < 0.25:
+    if program in ours and world.chance.random() < 0.25:
         world.runs.loses_shim(program.spec.id)
     else:
         program.die(-11)
@@ -267,6 +268,10 @@ def gate_killed(world: World) -> bool:
 @fault
 def gate_stops(world: World) -> bool:
     """SIGSTOP to the gate, and later SIGCONT."""
+    return _freeze(world, world.chance.uniform(0.5, 30.0))
+
+
+def _freeze(world: World, for_s: float) -> bool:
     gate = next(iter(world.gates.values()), None)
     if gate is None or gate.frozen:
         return False
@@ -276,21 +281,21 @@ def gate_stops(world: World) -> bool:
         if gate.life.alive:
             gate.life.context.run(gate.freeze, False)
 
-    world.until_healed(world.chance.uniform(0.5, 30.0), over)
+    world.until_healed(for_s, over)
     return True
 
 
 @fault
 def gate_lives_on(world: World) -> bool:
     """A gate stands still, and no signal ends it."""
-    if world.supervisor.gate_lives_on or not gate_stops(world):
+    if world.supervisor.gate_lives_on or not _freeze(world, 120.0):
         return False
     world.supervisor.gate_lives_on = True
 
     def over() -> None:
         world.supervisor.gate_lives_on = False
 
-    world.until_healed(60.0, over)
+    world.until_healed(120.0, over)
     return True
 
 

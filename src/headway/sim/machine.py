@@ -91,7 +91,8 @@ class Machine:
     def _alone(self, process: Process, device: DeviceId) -> bool:
         """Does nobody else hold more there than what sleepers and strangers leave?"""
         small = self.cards[device].total_bytes // 10
-        return all(p is process or p.bytes_.get(device, 0) <= small for p in self.processes.values())
+        others = [p for p in self.processes.values() if p is not process and p.run_id is not None]
+        return all(p.bytes_.get(device, 0) <= small for p in others)
 
     def give_back(self, process: Process, left_bytes: int = 0) -> None:
         """Hold at most that much on each device."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Answered = Callable[[int | None, bytes], None]  # status; None: the connection broke
 KILL_S = 0.02
+HAND_S = 40.0
 
 
 @dataclass(slots=True)
@@ -218,6 +219,22 @@ class Server(Program):
 
     def cancel(self, request: str) -> None:
         self.requests.pop(request, None)
+
+
+class HandServer(Server):
+    """One that somebody starts by hand, and again a while after it ended."""
+
+    def __init__(self, world: World, spec: RunSpec, habit: Habit, device: DeviceId) -> None:
+        super().__init__(world, spec, habit, world.loop.now_s)
+        self.process.run_id, self.devices = None, (device,)
+        world.by_hand[spec.holder] = self
+
+    def ended(self, code: int) -> None:
+        super().ended(code)
+        self.world.loop.later(HAND_S, self._again)
+
+    def _again(self) -> None:
+        HandServer(self.world, self.spec, self.habit, self.devices[0]).begin()
 
 
 class JobProgram(Program):

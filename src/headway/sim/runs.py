@@ -51,6 +51,8 @@ class SimRuns:
 
     def exited(self, run_id: str, code: int, leaves_s: float) -> None:
         """Its leader ended; what is left of its tree ends `leaves_s` later."""
+        if run_id not in self._entries:
+            return  # somebody started it by hand
         if self._entries[run_id].lost:
             self._set(run_id, gone=True)
             return
@@ -85,6 +87,9 @@ class SimRuns:
             raise FileExistsError(spec.id)
         if self._world.disk.full:
             raise OSError(28, "No space left on device")
+        job = spec.kind == "main" and spec.port is None
+        if job and self._world.habit(spec.holder).start == "fails" and self._world.chance.random() < 0.7:
+            raise FileNotFoundError(2, "No such file or directory", spec.argv[0])
         self._world.checks.launched(spec)
         state = RunState(id=spec.id, holder=spec.holder, lock_held=True, port=spec.port, kind=spec.kind)
         self._entries[spec.id] = _Entry(state)

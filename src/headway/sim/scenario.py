@@ -6,10 +6,11 @@ import random
 from collections.abc import Mapping
 
 from headway.core.model import GIB, Form, MoveRule, Policy, ServiceSpec
+from headway.ports import RunSpec
 from headway.sim.daemons import TABLES
 from headway.sim.faults import Fault
 from headway.sim.people import People
-from headway.sim.programs import Habit
+from headway.sim.programs import Habit, HandServer
 from headway.sim.world import World
 
 FAULT_EVERY_S = 70.0
@@ -73,13 +74,18 @@ class Scenario:
             answer_s=chance.uniform(0.3, 6.0),
             guessed=unknown,
         )
+        by_hand = bool(cards) and chance.random() < 0.12
+        device = chance.choice(list(self.world.machine.cards)) if by_hand else None
+        if device is not None:
+            self._start_by_hand(name, 8001 + number, device)
         return ServiceSpec(
             name=name,
             driver=driver,
             forms=tuple(Form(name=form, declared_bytes=sizes[form]) for form in ladder),
             moves=_between(ladder, TABLES[driver]),
-            count=2 if cards > 1 and chance.random() < 0.25 else 1,
-            argv=("serve", name),
+            count=2 if cards > 1 and not by_hand and chance.random() < 0.25 else 1,
+            argv=() if by_hand else ("serve", name),
+            pinned_devices=() if device is None else (device,),
             upstream=f"http://127.0.0.1:{8001 + number}",
             models=(name,),
             reads_busy=driver == "sleeper" and chance.random() < 0.7,
@@ -88,6 +94,14 @@ class Scenario:
             idle_ttl_s=chance.choice([None, None, None, 120.0]),
             keep_awake=number == 0 and chance.random() < 0.15,
             wake_limit_s=chance.choice([60.0, 300.0]),
+        )
+
+    def _start_by_hand(self, name: str, port: int, device: str) -> None:
+        """Somebody's own server."""
+        spec = RunSpec(id=f"hand-{name}", holder=name, argv=("serve", name), port=port)
+        self.world.loop.later(
+            self.chance.uniform(0.0, 60.0),
+            lambda: HandServer(self.world, spec, self.world.habits[name], device).begin(),
         )
 
     # ---------------------------------------------------------------- what clients do

@@ -58,6 +58,7 @@ class Visitors:
         world = self._world
         process = world.machine.process()
         process.run_id = VISIT  # ours to count, so its overcommit is no excuse
+        process.guessed = need_bytes is None
         key = f"ask{process.pid}"
         spec = spec_of("visit", MOVES, need_bytes, count, min_residency_s=0.0)
         ask = AskLease(

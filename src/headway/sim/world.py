@@ -19,7 +19,7 @@ from headway.sim.door import Door
 from headway.sim.gates import SimGate
 from headway.sim.loop import SimLoop
 from headway.sim.machine import Machine
-from headway.sim.programs import Habit, JobProgram, Program, Server, Work
+from headway.sim.programs import Habit, HandServer, JobProgram, Program, Server, Work
 from headway.sim.runs import SimRuns
 from headway.sim.supervisor import Supervisor
 from headway.sim.visitors import Visitors
@@ -51,7 +51,8 @@ class World:
         self.checks = Checks(self)
         self.clients = Clients(self)
         self.visitors = Visitors(self)
-        self.servers: dict[int, Server] = {}
+        self.servers: dict[int, Server] = {}  # by port
+        self.by_hand: dict[str, HandServer] = {}
         self.habits: dict[str, Habit] = {}
         self.work: dict[str, Work] = {}
         self.services: tuple[ServiceSpec, ...] = ()
