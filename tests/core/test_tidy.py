@@ -37,6 +37,7 @@ OWNERS = {
     "daemon/act.py": "one task per action",
     "daemon/loop.py": "the turn",
     "daemon/tasks.py": "everything else that the daemon does beside its turns",
+    "sim/": "the false world's own time",
 }
 
 

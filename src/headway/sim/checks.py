@@ -1,15 +1,13 @@
-"""What must never be, looked at after every turn, and what must be in the end, once faults have stopped."""
+"""What must never be, looked at after every turn."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headway.core import codec
 from headway.core.decide import never_fits
 from headway.core.lifecycle import rule
-from headway.core.model import Decision, Event, Holder, Job, Lease, Move, Rank, Snapshot, Want
+from headway.core.model import Decision, Event, Holder, Job, Move, Rank, Snapshot, Want
 from headway.core.steps import limit_at_s
 from headway.ports import RunSpec
 
@@ -17,6 +15,10 @@ if TYPE_CHECKING:
     from headway.sim.world import World
 
 SLACK_S = 3.0
+STAYS = (
+    "beside_only",
+    "cannot_step_aside",
+)  # a model stays: beside which it asked to run, or that is not ours
 
 
 @dataclass(slots=True)
@@ -137,106 +139,3 @@ class Checks:
                 at_s = getattr(holder, name, None)
                 if at_s is not None and at_s > s.now_s + 1e-6:
                     self._world.wrong(f"{holder.id} has {name} {at_s - s.now_s:.3f} s in the future")
-
-    # ---------------------------------------------------------------- at the end
-
-    def drained(self) -> bool:
-        """Is nothing left that should still come to an end?"""
-        s = self._world.snapshot()
-        if s is None or self._world.clients.open or s.pending:
-            return False
-        return not any(self._unfinished(h, s) for h in s.holders.values())
-
-    def _open(self, lease: Lease, s: Snapshot) -> bool:
-        """Does its program wait or work? One that waits for ever for what cannot be is its own business."""
-        hopeless = never_fits(Want(holder=lease, form=lease.top, rank=(Rank.LEASE, 0.0, lease.id)), s)
-        return lease.ended is None and not hopeless
-
-    def _unfinished(self, holder: Holder, s: Snapshot) -> bool:
-        if isinstance(holder, Lease):
-            return self._open(holder, s)
-        if not isinstance(holder, Job) or holder.ended is not None:
-            return False
-        if holder.wish != "run":
-            return holder.form not in (holder.bottom, "parked")
-        why = self._world.verdicts().get(holder.id)
-        if holder.form != holder.top and why is not None and why.code == "beside_only":
-            return False  # it fits only without the model, and asked to run beside it
-        if (
-            why is not None
-            and why.code == "memory"
-            and why.facts.get("foreign_bytes", 0)
-            and self._world.by_hand
-        ):
-            return False  # somebody's own server is in the way, and stays
-        if holder.form == holder.bottom:
-            if never_fits(Want(holder=holder, form=holder.top, rank=(Rank.JOB, 0.0, holder.id)), s):
-                return False
-            waits_for = [*holder.spec.after, *holder.spec.after_ok]
-            if any(isinstance(x := s.holders.get(w), Job) and x.ended is None for w in waits_for):
-                return False
-        return True
-
-    def final(self) -> None:
-        """Everything that had to happen has."""
-        s = self._world.snapshot()
-        if s is None:
-            self._world.wrong("there is no daemon in the end")
-            return
-        for request in self._world.clients.open.values():
-            waited_s = self._world.loop.now_s - request.sent_s
-            self._world.wrong(f"{request.id} for {request.service} has no answer after {waited_s:.0f} s")
-        verdicts = self._world.verdicts()
-        for holder in s.holders.values():
-            if self._unfinished(holder, s):
-                why = verdicts.get(holder.id)
-                self._world.wrong(f"{holder.id} never came to an end: {holder.form}, {why}")
-        for hid, pending in s.pending.items():
-            self._world.wrong(f"{hid} still goes to {pending.to}")
-        self._jobs(s)
-        self._saved(s)
-        self._logs()
-
-    def _jobs(self, s: Snapshot) -> None:
-        for job in self.told.jobs:
-            if job not in s.holders:
-                self._world.wrong(f"{job} was accepted and is lost")
-        for hid, work in self._world.work.items():
-            holder = s.holders.get(hid)
-            done = isinstance(holder, Job) and holder.ended == "done"
-            if work.finished > 1 + self.told.again.get(hid, 0):
-                self._world.wrong(f"{hid} did its work {work.finished} times")
-            if done and not (work.finished or work.told):
-                self._world.wrong(f"{hid} is called done, and its work was not done")
-            again = self.told.again.get(hid)
-            if work.finished and not again and isinstance(holder, Job) and holder.ended is None:
-                self._world.wrong(f"{hid} did its work, and nobody noticed: {holder.wish} {holder.form}")
-
-    def _saved(self, s: Snapshot) -> None:
-        """The rows are what is in memory."""
-        rows = {hid: doc for hid, _, doc in self._world.disk.database.load().holders}
-        for hid, holder in s.holders.items():
-            if isinstance(holder, Job) and (row := rows.get(hid)) is not None:
-                if _lasting(json.loads(row)) != _lasting(json.loads(codec.dumps(holder))):
-                    self._world.wrong(f"the row of {hid} is not what is in memory")
-            elif isinstance(holder, Job):
-                self._world.wrong(f"{hid} has no row")
-        for hid in rows.keys() - s.holders.keys():
-            self._world.wrong(f"the row of {hid} is nobody's")
-
-    def _logs(self) -> None:
-        """Each whole line that a gate wrote is in the database exactly once."""
-        written: list[str] = []
-        for data in self._world.disk.logs.values():
-            whole = bytes(data).rpartition(b"\n")[0]
-            written += [line.decode().strip() for line in whole.split(b"\n") if line.strip()]
-        saved = [str(row[0]) for row in self._world.disk.database.look("SELECT doc FROM request")]
-        if sorted(written) != sorted(saved):
-            missing, more = len(set(written) - set(saved)), len(saved) - len(set(saved))
-            self._world.wrong(f"request log: {missing} lines are missing, {more} are there twice")
-
-
-def _lasting(doc: dict[str, Any]) -> dict[str, Any]:
-    """Without what is measured anew all the time and saved only now and then."""
-    passing = ("seen_bytes", "forms", "progress", "saved_age_s", "saved_point", "run")
-    return {key: value for key, value in doc.items() if key not in passing}

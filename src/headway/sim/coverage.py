@@ -26,7 +26,10 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "state": ("granted", "counted", "overdue"),
 }
 # Verdicts of the core that cannot come up in this world, each with its reason.
-ELSEWHERE: Mapping[str, str] = {}
+ELSEWHERE: Mapping[str, str] = {
+    "behind": "a pass looks at 64 entries of a line, and no seed queues as many",
+    "unseen": "what a board shows in the hundredth of a second before a daemon saw its servers for the first time",
+}
 
 
 def kinds() -> frozenset[str]:

@@ -85,7 +85,7 @@ def play(
     try:
         loop.run_until_complete(_hour(stage, board))
         if not world.violations:  # else what follows from it would only hide it
-            world.checks.final()
+            world.endings.final()
             _read(world, everything=True)
     except Stuck as stuck:
         world.wrong(str(stuck))
@@ -126,7 +126,7 @@ async def _hour(stage: Stage, board: Callable[[World], None] | None) -> None:
     rest_s, last_s = loop.now_s + REST_S, loop.now_s + LAST_S
     while loop.now_s < last_s and not world.violations:
         await look()
-        if loop.now_s >= rest_s and world.checks.drained():
+        if loop.now_s >= rest_s and world.endings.drained():
             return
 
 

@@ -16,6 +16,7 @@ from headway.sim.clients import Clients
 from headway.sim.daemons import Answered, SimDaemon
 from headway.sim.disk import Disk
 from headway.sim.door import Door
+from headway.sim.endings import Endings
 from headway.sim.gates import SimGate
 from headway.sim.loop import SimLoop
 from headway.sim.machine import Machine
@@ -49,6 +50,7 @@ class World:
         self.disk = Disk()
         self.runs: SimRuns = SimRuns(self)
         self.checks = Checks(self)
+        self.endings = Endings(self)
         self.clients = Clients(self)
         self.visitors = Visitors(self)
         self.servers: dict[int, Server] = {}  # by port
