@@ -47,7 +47,7 @@ class Endings:
         why = self._world.verdicts().get(holder.id)
         if holder.form == holder.top:
             return False
-        if why is not None and why.code in STAYS:
+        if why is not None and (why.code in STAYS or why.facts.get("service") in self._world.by_hand):
             return True
         if (
             why is not None
