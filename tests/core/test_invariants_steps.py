@@ -176,7 +176,7 @@ def test_no_model_is_moved_before_its_gate_is_closed_and_empty_and_its_engine_id
     s = scene.s
     for move in begun(s):
         service = s.holders[move.holder]
-        if not isinstance(service, Service) or service.wish == "kill":
+        if not isinstance(service, Service) or (service.wish == "kill" and move.form == service.bottom):
             continue
         gate = service.gate
         if service.form == service.top or not move.frees:

@@ -120,6 +120,16 @@ CASES: dict[str, tuple[Scene, list[tuple[str, ...]]]] = {
         Scene(24).service(wish="kill", active=1, active_since_s=NOW_S),
         [("chat", "close"), ("chat", "stopped", "kill")],
     ),
+    "but of one that others started, which only goes to sleep, it does": (
+        Scene(24).service(
+            service_spec(asleep=1, argv=()), wish="kill", gate=replace(CLOSED, pinning=1), active=1
+        ),
+        [],
+    ),
+    "and then it sleeps": (
+        Scene(24).service(service_spec(asleep=1, argv=()), wish="kill", gate=CLOSED, drained_s=1.0),
+        [("chat", "asleep", "kill")],
+    ),
     "two stops of jobs go side by side": (
         Scene(48, policy=Policy(max_active_jobs=2))
         .service(service_spec(awake=40), "stopped", demand=ASKED)

@@ -74,7 +74,7 @@ class Steps:
             self._take(holder, to, found, devices)
 
     def _free(self, holder: Holder, to: FormName, found: MoveRule) -> None:
-        if isinstance(holder, Service) and not self._drained(holder):
+        if isinstance(holder, Service) and not self._drained(holder, to):
             return
         if no := stayed(holder, self.s):
             self.waits[holder.id] = no
@@ -88,14 +88,14 @@ class Steps:
         self._do(holder, to, found, holder.devices, limit_s=_free_limit(holder, to, found), cause=cause)
         self.freeing |= set(holder.devices)
 
-    def _drained(self, service: Service) -> bool:
+    def _drained(self, service: Service, to: FormName) -> bool:
         """Closed by every gate, nothing in flight, and the engine itself idle on a probe made after that."""
         if service.form != service.top:
             return True
         if service.gate.wish == "open":
             cause = self.plan.causes.get(service.id)
             self.actions.append(CloseGate(holder=service.id, cause=cause))
-        if service.wish == "kill":
+        if service.wish == "kill" and to == service.bottom:  # one that can only sleep is not ended by a kill
             return True
         if service.gate.drained and engine_idle(service, service.drained_s):
             return True

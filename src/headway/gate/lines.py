@@ -14,6 +14,9 @@ from headway.gate.waiting import Order, Ticket
 RETRY_AFTER_MAX_S = 900.0  # clients of the OpenAI library do not retry after longer ones
 RETRY_AFTER_S = 15.0
 STALL_FIRST_S, STALL_MAX_S = 0.1, 2.0
+ROUNDING_S = (
+    1e-6  # a bound is over at the very instant that `deadlines` named, whatever the sums were rounded to
+)
 STATUS: Final[Mapping[str, int]] = {
     "queue_full": 429,
     "wait_over": 429,
@@ -123,7 +126,7 @@ class Line:
         bounded = self.order.next_bounded()
         if bounded is not None and bounded.wait_s is not None:
             yield bounded.arrived_s + bounded.wait_s
-        if self.stall_s and self.open:
+        if self.stall_s and self.open and self.has_place():
             yield self.retry_at_s
         if self.waking_since_s is not None and not self.open:
             yield self.waking_since_s + self.row.wake_limit_s
@@ -154,7 +157,7 @@ class Line:
         for class_ in wire.CLASSES if self.counting() else ():
             limit_s = self.row.max_wait_s.get(class_)
             while limit_s is not None and (ticket := self.order.oldest(class_)) is not None:
-                if self.counted(now_s) - ticket.counted_s < limit_s:
+                if self.counted(now_s) - ticket.counted_s < limit_s - ROUNDING_S:
                     break
                 yield self._out(ticket), "upstream_unreachable" if self.open else code
 

@@ -21,7 +21,7 @@ from typing import Any
 from headway.sim.play import BUSY_S, Result, play
 
 LAST_LINES = 40
-SEED_LIMIT_S = 1800.0  # real time for one seed: one that spins without an end is a failure too
+SEED_LIMIT_S = 600.0  # real time for one seed: one that spins without an end is a failure too
 
 
 @dataclass(slots=True)
@@ -89,35 +89,20 @@ def campaign(
     """
     count = max(workers or os.cpu_count() or 1, 2 if twice else 1)
     crew = [_Worker(number, faults, busy_s) for number in range(count)]
-    given, summary, lock = iter(seeds), Summary(), threading.RLock()
-    until_s = time.monotonic() + limit_s
-    backlog: dict[int, list[int]] = {number: [] for number in range(count)}
-    broken: list[Exception] = []
-    ending = threading.Event()  # nothing counts any more
-
-    def take(number: int) -> int | None:
-        """The next seed for a worker: one that another played already, else a new one."""
-        with lock:
-            if ending.is_set():
-                return None
-            if backlog[number]:
-                return backlog[number].pop(0)
-            seed = next(given, None) if time.monotonic() < until_s else None
-            if seed is not None and twice:
-                backlog[(number + 1) % count].append(seed)
-            return seed
+    dealer = _Dealer(iter(seeds), count, twice, time.monotonic() + limit_s)
+    summary, lock, broken = Summary(), threading.Lock(), list[Exception]()
 
     def serve(number: int) -> None:
         try:
-            while (seed := take(number)) is not None:
+            while (seed := dealer.take(number)) is not None:
                 result = crew[number].ask(seed)
                 with lock:
-                    if not ending.is_set():
+                    if not dealer.ending.is_set():
                         summary.add(result)
                         told(result)
         except Exception as error:  # of `told`: raised below
             broken.append(error)
-            ending.set()
+            dealer.ending.set()
 
     threads = [threading.Thread(target=serve, args=(number,), daemon=True) for number in range(count)]
     try:
@@ -130,12 +115,38 @@ def campaign(
     except KeyboardInterrupt:
         pass  # what was found until now is worth telling
     finally:
-        ending.set()
+        dealer.ending.set()
         for worker in crew:
             worker.close()
     if broken:
         raise broken[0]
     return summary
+
+
+class _Dealer:
+    """Hands seeds to workers; with `twice` each of them to a second one as well.
+
+    Args:
+        until_s: no new seed is dealt after that (monotonic).
+    """
+
+    def __init__(self, seeds: Iterator[int], count: int, twice: bool, until_s: float) -> None:
+        self._seeds, self._twice, self._until_s = seeds, twice, until_s
+        self._backlog: list[list[int]] = [[] for _ in range(count)]
+        self._lock = threading.Lock()
+        self.ending = threading.Event()  # nothing counts any more
+
+    def take(self, number: int) -> int | None:
+        """The next seed for that worker: one that another played already, else a new one; None: no more."""
+        with self._lock:
+            if self.ending.is_set():
+                return None
+            if self._backlog[number]:
+                return self._backlog[number].pop(0)
+            seed = next(self._seeds, None) if time.monotonic() < self._until_s else None
+            if seed is not None and self._twice:
+                self._backlog[(number + 1) % len(self._backlog)].append(seed)
+            return seed
 
 
 class _Worker:
