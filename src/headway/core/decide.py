@@ -82,12 +82,22 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     if not refusals:  # what it stands on was not read since this daemon began
         return Verdict(code="unmeasured", facts={"device": ", ".join(holder.devices), "trouble": None})
     long = isinstance(holder, Job | Lease) and want.waited_s > s.policy.reserve_after_s
-    soonest = min(refusals, key=lambda no: (no.until_s is None, no.until_s or 0.0))
+    soonest = min(refusals, key=_when)
     if fit.crowded_out(want, s):
         return _crowded_out(want, soonest, s)
     if want.attended or long:
         _reserve(want, plan, s)
     return soonest
+
+
+def _when(no: Verdict) -> tuple[bool, float, bool]:
+    """Which of several reasons is told: what time ends soonest, and last of all that a device is too small for it."""
+    need_bytes, total_bytes = no.facts.get("need_bytes"), no.facts.get("total_bytes")
+    return (
+        no.until_s is None,
+        no.until_s or 0.0,
+        bool(need_bytes and total_bytes and need_bytes > total_bytes),
+    )
 
 
 def _crowded_out(want: Want, no: Verdict, s: Snapshot) -> Verdict:

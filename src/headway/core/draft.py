@@ -66,10 +66,13 @@ class Draft:
         self.gone: set[HolderId] = set()
         self.events: list[Event] = []
         self.other: dict[str, Any] = {}  # plain fields of the snapshot that changed
+        self._view: Snapshot | None = None  # while it is as true as when it was made
 
     def view(self) -> Snapshot:
         """A snapshot of this moment, for rules that look at everything."""
-        return self._snapshot(self.base.rev)
+        if self._view is None:
+            self._view = self._snapshot()
+        return self._view
 
     def put(self, holder: Holder, save: bool = True) -> None:
         before = self.holders.get(holder.id)
@@ -84,6 +87,7 @@ class Draft:
     def drop(self, hid: HolderId) -> None:
         before = self.holders.pop(hid)
         self._leave_lane(before, hid in self.pending)
+        self._view = None
         self.present.discard(hid)
         self.services.discard(hid)
         self.changed.add(hid)
@@ -108,6 +112,7 @@ class Draft:
 
     def set(self, **fields: Any) -> None:
         self.other |= fields
+        self._view = None
 
     def touch(self, devices: tuple[DeviceId, ...], at_s: float | None = None) -> None:
         """Something changed on these devices: only a later reading says what is free."""
@@ -117,9 +122,9 @@ class Draft:
                 self.devices[device_id] = replace(device, last_change_s=last)
 
     def done(self) -> Snapshot:
-        return self._snapshot(self.base.rev + 1)
+        return self.view()
 
-    def _snapshot(self, rev: int) -> Snapshot:
+    def _snapshot(self) -> Snapshot:
         queue: Mapping[str, tuple[tuple[float, HolderId], ...]] = {
             **self.base.queue,
             **{lane: tuple(entries) for lane, entries in self.lanes.items()},
@@ -127,7 +132,7 @@ class Draft:
         return replace(
             self.base,
             now_s=self.now_s,
-            rev=rev,
+            rev=self.base.rev + 1,
             devices=self.devices,
             holders=self.holders,
             pending=self.pending,
@@ -151,6 +156,7 @@ class Draft:
 
     def _reindex(self, hid: HolderId, before: Holder | None, was_moving: bool) -> None:
         holder, moving = self.holders[hid], hid in self.pending
+        self._view = None
         if before is not None:
             self._leave_lane(before, was_moving)
         if (name := lane_of(holder, moving)) and isinstance(holder, Job | Lease):

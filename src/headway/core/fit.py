@@ -27,6 +27,7 @@ from headway.core.model import (
 Devices = tuple[DeviceId, ...]
 Leaving = Mapping[str, FormName]  # holder -> the form it would step aside to
 NOBODY: Leaving = {}
+Share = tuple[Holder, FormName, int | None]  # who is on a device, in which form, with how many bytes
 
 
 def need(holder: Holder, form: FormName | None) -> int | None:
@@ -53,6 +54,8 @@ class Plan:
         self.waiting: set[str] = set()  # settled without a place, though it may have one later
         self.order: dict[str, int] = {}  # the rank at which each was settled
         self.standing: dict[str, Holder] = {hid: s.holders[hid] for hid in s.present}
+        self._on: dict[DeviceId, list[Share]] = {}  # these two hold until the plan changes
+        self._shorts: dict[tuple[DeviceId, str, FormName], Verdict | None] = {}
 
     def form_of(self, holder: Holder) -> tuple[FormName, Devices]:
         """Where the plan has this holder: placed, else where it stands or is already moving to."""
@@ -69,18 +72,28 @@ class Plan:
         stays = form == holder.form and holder.id not in self.s.pending
         return max(known, holder.seen_bytes.get(device, 0)) if stays else known
 
-    def others(self, want: Want, device: DeviceId, leaving: Leaving) -> list[tuple[Holder, FormName]]:
+    def on(self, device: DeviceId) -> list[Share]:
+        """Everybody on a device in the plan, by id."""
+        if device not in self._on:
+            self._on[device] = []
+            for hid in sorted({*self.placed, *self.standing}):
+                holder = self.s.holders[hid]
+                form, devices = self.form_of(holder)
+                if device in devices:
+                    self._on[device].append((holder, form, self.bytes_on(holder, device, form)))
+        return self._on[device]
+
+    def others(self, want: Want, device: DeviceId, leaving: Leaving) -> list[Share]:
         """Everybody else on a device in the plan, victims in the form they would step aside to."""
         found = []
-        for hid in {*self.placed, *self.standing}:
-            if hid == want.holder.id:
-                continue
-            holder = self.s.holders[hid]
-            form, devices = self.form_of(holder)
-            if device not in devices:
-                continue
-            found.append((holder, leaving.get(hid, form)))
-        return sorted(found, key=lambda pair: pair[0].id)
+        for share in self.on(device):
+            holder = share[0]
+            if holder.id in leaving:
+                form = leaving[holder.id]
+                share = (holder, form, self.bytes_on(holder, device, form))
+            if holder.id != want.holder.id:
+                found.append(share)
+        return found
 
     def short_on(self, devices: Devices, want: Want, leaving: Leaving = NOBODY) -> dict[DeviceId, Verdict]:
         """The devices on which the want does not fit beside the others, each with the reason."""
@@ -91,14 +104,22 @@ class Plan:
         here = leaving.get(victim.id, self.form_of(victim)[0])
         for device in set(devices) & set(victim.devices):
             now, then = self.bytes_on(victim, device, here), self.bytes_on(victim, device, form)
-            if excludes(want.holder, victim, here) or now is None or now > (then or 0):
+            if now is None or now > (then or 0) or excludes(want.holder, victim, here):
                 return True
         return False
 
     def _short(self, device_id: DeviceId, want: Want, leaving: Leaving) -> Verdict | None:
+        if leaving:
+            return self._lacks(device_id, want, leaving)
+        key = (device_id, want.holder.id, want.form)
+        if key not in self._shorts:  # it is asked once for each set of devices that this one is in
+            self._shorts[key] = self._lacks(device_id, want, leaving)
+        return self._shorts[key]
+
+    def _lacks(self, device_id: DeviceId, want: Want, leaving: Leaving) -> Verdict | None:
         device = self.s.devices[device_id]
         others = self.others(want, device_id, leaving)
-        for other, form in others:
+        for other, form, _ in others:
             if (no := excludes(want.holder, other, form)) and form != other.bottom:
                 return no
         wanted = need(want.holder, want.form)
@@ -106,12 +127,12 @@ class Plan:
             return Verdict(code="unmeasured", facts={"device": device.name, "trouble": device.trouble})
         if wanted is None:  # unknown need: alone, and the exclusions above were passed
             return None
-        taken = device.foreign_bytes + sum(self.bytes_on(h, device_id, form) or 0 for h, form in others)
-        alone = all(form != other.top for other, form in others)
+        taken = device.foreign_bytes + sum(bytes_ or 0 for _, _, bytes_ in others)
+        alone = all(form != other.top for other, form, _ in others)
         usable = device.total_bytes - taken - reserve_bytes(device, alone, self.s)
         if wanted <= usable:
             return None
-        by = max(others, key=lambda pair: self.bytes_on(pair[0], device_id, pair[1]) or 0, default=None)
+        by = max(others, key=lambda share: share[2] or 0, default=None)
         facts = {
             "device": device.name,
             "need_bytes": wanted,
@@ -119,7 +140,7 @@ class Plan:
             "total_bytes": device.total_bytes,
             "foreign_bytes": device.foreign_bytes,
             "holder": by[0].id if by else None,
-            **_outside(device, self.bytes_on(by[0], device_id, by[1]) or 0 if by else 0),
+            **_outside(device, by[2] or 0 if by else 0),
         }
         return Verdict(code="memory", facts=facts)
 
@@ -132,25 +153,29 @@ class Plan:
         ]
 
     def keep(self, want: Want, devices: Devices) -> None:
-        self.placed[want.holder.id] = (want.form, devices)
+        self._place(want.holder, want.form, devices)
 
     def aside(self, holder: Holder, form: FormName, cause: str) -> None:
-        self.placed[holder.id] = (form, holder.devices)
+        self._place(holder, form, holder.devices)
         self.causes[holder.id] = cause
+
+    def _place(self, holder: Holder, form: FormName, devices: Devices) -> None:
+        self.placed[holder.id] = (form, devices)
+        self._on.clear()
+        self._shorts.clear()
 
 
 def excludes(holder: Holder, other: Holder, form: FormName) -> Verdict | None:
     """May these two not be on one device whatever its memory? `form` is where the other one is going."""
     if form != other.top:
         return None
-    pair = (holder, other)
-    if any(gap_placed(a) and gated(b) for a, b in (pair, pair[::-1])):
-        service, job = (other, holder) if gated(other) else (holder, other)
-        return Verdict(code="beside_model", facts={"service": service.id, "job": job.id})
-    for claim, kept in (pair, pair[::-1]):
-        if blocks(claim, kept):
-            return Verdict(code="blocked", facts={"holder": claim.id})
-    for one in pair:
+    for one, next_to in ((holder, other), (other, holder)):
+        if gap_placed(one) and gated(next_to):
+            return Verdict(code="beside_model", facts={"service": next_to.id, "job": one.id})
+    for one, next_to in ((holder, other), (other, holder)):
+        if blocks(one, next_to):
+            return Verdict(code="blocked", facts={"holder": one.id})
+    for one in (holder, other):
         if need(one, one.top) is None:
             return Verdict(code="needs_alone", facts={"holder": other.id, "unknown": one.id})
     return None
@@ -192,8 +217,9 @@ def placements(want: Want, plan: Plan) -> list[Devices]:
 
 def _left_over(device: Device, want: Want, plan: Plan) -> int:
     taken = device.foreign_bytes
-    for other, form in plan.others(want, device.id, NOBODY):
-        taken += plan.bytes_on(other, device.id, form) or (device.total_bytes or 0)
+    for other, _, bytes_ in plan.on(device.id):
+        if other.id != want.holder.id:
+            taken += bytes_ or (device.total_bytes or 0)
     wanted = need(want.holder, want.form)
     left = (device.total_bytes or 0) - taken - (wanted or 0)
     if wanted is None:
@@ -228,9 +254,9 @@ def crowded_out(want: Want, s: Snapshot) -> bool:
 
 def unmeasured(device: Device, s: Snapshot) -> Verdict | None:
     """Is there a reading of this device that may be trusted at all?"""
-    facts = {"device": device.name, "trouble": device.trouble}
     if device.confidence == "declared":
         return None
+    facts = {"device": device.name, "trouble": device.trouble}
     if s.meter_trouble:
         return Verdict(code="meter_silent", facts={**facts, "trouble": s.meter_trouble})
     if device.trouble:

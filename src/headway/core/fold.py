@@ -292,12 +292,22 @@ def _job_told(d: Draft, fact: JobTold) -> None:
     new_point = fact.saved_point is not None and fact.saved_point != job.saved_point
     if new_point:
         d.event("job.saved", job.id, point=fact.saved_point)
+    age_s = fact.saved_age_s if fact.saved_age_s is not None else job.saved_age_s
+    if job.wish == "wind_down" and _saved_since(job, fact, d.now_s, new_point):
+        age_s = 0.0  # the point that it was to reach
     d.put(
         replace(
             job,
             saved_point=fact.saved_point if fact.saved_point is not None else job.saved_point,
-            saved_age_s=fact.saved_age_s if fact.saved_age_s is not None else job.saved_age_s,
+            saved_age_s=age_s,
             progress=fact.progress if fact.progress is not None else job.progress,
         ),
         save=new_point,
     )
+
+
+def _saved_since(job: Job, fact: JobTold, now_s: float, new_point: bool) -> bool:
+    """Did it save after it was asked to wind down? Where no age is told, a point that is new says so."""
+    if fact.saved_age_s is None:
+        return new_point
+    return fact.saved_point is not None and now_s - fact.saved_age_s >= (job.wish_s or 0.0)

@@ -130,7 +130,10 @@ class Holder:
         return self.forms[0].name if self.forms else TOP[self.kind]
 
     def form_named(self, name: FormName | None) -> Form | None:
-        return next((form for form in self.forms if form.name == name), None)
+        for form in self.forms:
+            if form.name == name:
+                return form
+        return None
 
     def need_bytes(self, name: FormName | None) -> int | None:
         """Bytes on each device in that form; None when not known. The bottom form holds nothing."""

@@ -21,6 +21,8 @@ def device_read(d: Draft, fact: DeviceRead) -> None:
     ours = {hid: held for hid, held in fact.seen.items() if not _over(d, hid)}
     fact = fact if len(ours) == len(fact.seen) else replace(fact, seen=ours)
     known = fact.used_bytes is not None and fact.trouble is None
+    if known and not fact.per_process:
+        fact = replace(fact, seen=_by_elimination(d, fact))
     d.devices[fact.device] = Device(
         id=fact.device,
         name=fact.name,
@@ -67,14 +69,23 @@ def _foreign(d: Draft, fact: DeviceRead, before: Device | None) -> int:
     for hid in d.present:
         holder = d.holders[hid]
         if fact.device in holder.devices:
-            ours += fit.need(holder, holder.form or holder.top) or 0
+            ours += fit.need(holder, holder.form or holder.top) or fact.seen.get(hid, 0)
     return max(0, fact.used_bytes - ours)
 
 
+def _by_elimination(d: Draft, fact: DeviceRead) -> dict[str, int]:
+    """On a device that shows totals only: one of unknown need has it alone, so what nobody else needs is its own."""
+    here = [holder for hid in d.present if fact.device in (holder := d.holders[hid]).devices]
+    needs = {holder.id: fit.need(holder, holder.form or holder.top) for holder in here}
+    unknown = [h.id for h in here if needs[h.id] is None and h.form == h.top and h.id not in d.pending]
+    if len(unknown) != 1 or fact.used_bytes is None:
+        return {}
+    return {unknown[0]: max(0, fact.used_bytes - sum(need or 0 for need in needs.values()))}
+
+
 def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
-    seen = {**holder.seen_bytes, fact.device: fact.seen.get(holder.id, 0)}
-    seen = {device: bytes_ for device, bytes_ in seen.items() if bytes_}
     peak, moving = fact.seen.get(holder.id, 0), holder.id in d.pending
+    seen = {device: bytes_ for device, bytes_ in {**holder.seen_bytes, fact.device: peak}.items() if bytes_}
     forms, grown = holder.forms, False
     form = holder.form_named(holder.form)
     settled = form is not None and (form.name == holder.top or fact.at_s >= holder.since_s + SETTLES_S)
@@ -93,7 +104,9 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
     devices = holder.devices
     if isinstance(holder, Lease) and holder.kind == "claim" and not moving:
         devices = tuple(sorted({*devices, *seen}))  # where it is, is known by what is measured
-    seen_now = replace(holder, seen_bytes=seen, forms=forms, devices=devices)
+    seen_now = holder
+    if (seen, forms, devices) != (holder.seen_bytes, holder.forms, holder.devices):
+        seen_now = replace(holder, seen_bytes=seen, forms=forms, devices=devices)
     if staying.keeps_memory(holder) and staying.let_go(seen_now):
         d.event("release.verified", holder.id, form=holder.form)
         seen_now, grown = replace(seen_now, note=None, note_facts={}), True

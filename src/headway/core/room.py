@@ -37,8 +37,9 @@ def cheapest_room(
     """
     best: tuple[tuple[float, ...], Devices, Leaving] | None = None
     refusals = []
+    victims = _Victims(want, plan, s)
     for devices in fit.placements(want, plan):
-        leaving, refused = room_on(devices, want, plan, s, must)
+        leaving, refused = room_on(devices, want, plan, s, must, victims)
         if refused is not None:
             refusals.append(refused)
             continue
@@ -52,7 +53,7 @@ def cheapest_room(
 
 
 def room_on(
-    devices: Devices, want: Want, plan: Plan, s: Snapshot, must: Leaving = fit.NOBODY
+    devices: Devices, want: Want, plan: Plan, s: Snapshot, must: Leaving, victims: _Victims
 ) -> tuple[Leaving, Verdict | None]:
     """The cheapest set of weaker holders whose stepping aside makes the want fit on all of these devices.
 
@@ -70,13 +71,14 @@ def room_on(
             if no := fit.unmeasured(s.devices[device], s):
                 return {}, no
     leaving, refused = dict(must), []
-    short = plan.short_on(devices, want, leaving)
-    for victim, form in _ways_out(want, devices, plan):
+    if not (short := plan.short_on(devices, want, leaving)):
+        return leaving, None
+    for victim, form in victims.ways_out(devices):
         if not short:
             break
         if not plan.helps(want, victim, leaving, form, tuple(short)):
             continue
-        if no := next((no for rule in PUSH if (no := rule(want, victim, plan, s))), None):
+        if no := victims.refusal(victim):
             refused.append(no)
             continue
         leaving[victim.id] = form
@@ -110,15 +112,39 @@ def _in_time(other: Holder, want: Want, plan: Plan, s: Snapshot) -> FormName | N
     return (forms or (other.bottom,))[-1]
 
 
-def _ways_out(want: Want, devices: Devices, plan: Plan) -> list[tuple[Holder, FormName]]:
-    """Whom it may push and where to: who loses no work, then everybody's first form down, then the cheapest."""
-    found: list[tuple[tuple[object, ...], Holder, FormName]] = []
-    for victim in plan.weaker(want, devices):
-        here = plan.form_of(victim)[0]
-        forms = step_forms(victim, here) or (victim.bottom,)
-        if isinstance(want.holder, Job) and isinstance(victim, Job):  # no further down than it loses nothing
-            forms = tuple(form for form in forms if not loses_work(victim, here, form)) or forms[:1]
-        for depth, form in enumerate(forms):
-            loses, *cost = rank.cost_to_push(victim, form)
-            found.append(((loses, depth, *cost), victim, form))
-    return [(victim, form) for _, victim, form in sorted(found, key=lambda way: way[0])]
+Way = tuple[tuple[object, ...], Holder, FormName]  # (what it costs, who, where to)
+
+
+class _Victims:
+    """Weaker holders in the eyes of one want. Each is looked at once, on however many sets of devices it stands."""
+
+    def __init__(self, want: Want, plan: Plan, s: Snapshot) -> None:
+        self._want, self._plan, self._s = want, plan, s
+        self._ways: dict[str, list[Way]] = {}
+        self._refusals: dict[str, Verdict | None] = {}
+
+    def refusal(self, victim: Holder) -> Verdict | None:
+        """Why it may not be pushed."""
+        if victim.id not in self._refusals:
+            verdicts = (rule(self._want, victim, self._plan, self._s) for rule in PUSH)
+            self._refusals[victim.id] = next(filter(None, verdicts), None)
+        return self._refusals[victim.id]
+
+    def ways_out(self, devices: Devices) -> list[tuple[Holder, FormName]]:
+        """Whom it may push and where to: who loses no work, then everybody's first form down, then the cheapest."""
+        found = [way for victim in self._plan.weaker(self._want, devices) for way in self._ways_of(victim)]
+        return [(victim, form) for _, victim, form in sorted(found, key=lambda way: way[0])]
+
+    def _ways_of(self, victim: Holder) -> list[Way]:
+        if victim.id not in self._ways:
+            here = self._plan.form_of(victim)[0]
+            forms = step_forms(victim, here) or (victim.bottom,)
+            if isinstance(self._want.holder, Job) and isinstance(
+                victim, Job
+            ):  # no deeper than it loses nothing
+                forms = tuple(form for form in forms if not loses_work(victim, here, form)) or forms[:1]
+            self._ways[victim.id] = []
+            for depth, form in enumerate(forms):
+                loses, *cost = rank.cost_to_push(victim, form)
+                self._ways[victim.id].append(((loses, depth, *cost), victim, form))
+        return self._ways[victim.id]

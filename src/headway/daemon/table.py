@@ -30,14 +30,15 @@ FAILED_CODES = (
 
 def rows(s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> dict[str, wire.Service]:
     """The whole table. Changes only when something a gate must know changed: no ages in it."""
+    plan = Plan(s)  # of nobody's wishes yet: where everybody stands
     return {
-        service.id: _row(service, s, verdicts)
+        service.id: _row(service, s, verdicts, plan)
         for sid in s.services
         if (service := s.service(sid)) is not None and service.spec.gated
     }
 
 
-def _row(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> wire.Service:
+def _row(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], plan: Plan) -> wire.Service:
     spec = service.spec
     state = _state(service, s, verdicts.get(service.id))
     return wire.Service(
@@ -56,7 +57,7 @@ def _row(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict]) ->
         wake_limit_s=spec.wake_limit_s,
         on_cancel=spec.on_cancel,
         word=words.service_state(service, s.pending.get(service.id)),
-        why=_why(service, s, verdicts, state == "failed") if state != "awake" else {},
+        why=_why(service, s, verdicts, plan, state == "failed") if state != "awake" else {},
     )
 
 
@@ -77,11 +78,13 @@ def _state(
     return "aside"
 
 
-def _why(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], failed: bool) -> dict[str, Any]:
+def _why(
+    service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], plan: Plan, failed: bool
+) -> dict[str, Any]:
     """Facts of behaviour 3.6, without ages: a row that changes by the second would be sent by the second."""
     verdict = view.reason(service, s, verdicts)
     if verdict.code == "aside":
-        verdict = _blocked(service, s) or verdict
+        verdict = _blocked(service, s, plan) or verdict
     by_hand = failed and service.wish != "run" and verdict.code not in FAILED_CODES
     facts: dict[str, Any] = {"code": "held" if by_hand else verdict.code}
     if pids := verdict.facts.get("pids"):
@@ -114,9 +117,8 @@ def _in_the_way(service: Service, verdict: Verdict, s: Snapshot) -> Holder | Non
     return next((holder for holder in found if holder is not None and holder.id != service.id), None)
 
 
-def _blocked(service: Service, s: Snapshot) -> Verdict | None:
+def _blocked(service: Service, s: Snapshot, plan: Plan) -> Verdict | None:
     """What keeps a service that nobody asks for from just starting; None when there is room."""
-    plan = Plan(s)
     want = Want(holder=service, form=service.top, rank=(Rank.REQUEST, s.now_s, service.id))
     found: Verdict | None = None
     for devices in placements(want, plan):

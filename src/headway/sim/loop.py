@@ -9,12 +9,17 @@ from __future__ import annotations
 import asyncio
 import heapq
 import warnings
+from collections import deque
 from collections.abc import Callable
 from contextvars import Context, ContextVar, copy_context
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 BEGIN_S = 1000.0  # what a virtual clock shows first
+AT_ONCE_MAX = (
+    20_000  # rounds at one instant: more than that is somebody who waits for time to pass, and asks again
+)
 Result = TypeVar("Result")
+Given = TypeVarTuple("Given")
 
 
 class Stuck(Exception):
@@ -42,6 +47,29 @@ class Life:
 LIFE: ContextVar[Life | None] = ContextVar("life", default=None)
 
 
+class Call(asyncio.TimerHandle):
+    """A callback that waits for its turn. Lighter than asyncio's own, of which each asks whether this is debugging."""
+
+    __slots__ = ("args", "callback", "context")
+
+    def __init__(
+        self, when_s: float, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None
+    ) -> None:
+        self._when, self._cancelled = when_s, False
+        self.callback: Callable[..., object] | None = callback
+        self.args = args
+        self.context = context if context is not None else copy_context()
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __lt__(self, other: object) -> bool:
+        return False  # of two at the same time neither is sooner
+
+    def cancel(self) -> None:
+        self._cancelled, self.callback, self.args = True, None, ()
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """No sockets, no threads. What would run in a thread runs at once, some virtual time later.
 
@@ -52,9 +80,12 @@ class SimLoop(asyncio.BaseEventLoop):
     def __init__(self, thread_s: Callable[[], float] = lambda: 0.002) -> None:
         super().__init__()
         self.now_s = BEGIN_S
+        self._rounds = 0  # at this instant
         self.world: Context = copy_context()
         self.wrong: list[str] = []  # what no task was there to hear
         self._thread_s = thread_s
+        self._soon: deque[Call] = deque()
+        self._timers: list[tuple[float, Call]] = []  # a heap
         self._tasks: dict[asyncio.Task[Any], Life | None] = {}
         self._dead: list[asyncio.Task[Any]] = []
         self.set_task_factory(self._make_task)
@@ -86,22 +117,20 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _run_once(self) -> None:
         """One round: go to the next timer if nothing is ready, then run what is ready, dead lives aside."""
-        ready, scheduled = self._ready, self._scheduled  # type: ignore[attr-defined]
-        while scheduled and scheduled[0]._cancelled:
-            heapq.heappop(scheduled)._scheduled = False
+        ready, timers = self._soon, self._timers
+        while timers and timers[0][1].callback is None:
+            heapq.heappop(timers)
         if not ready and not self._stopping:  # type: ignore[attr-defined]
-            if not scheduled:
+            if not timers:
                 raise Stuck(f"nothing can happen after t={self.now_s:.3f} s")
-            self.now_s = max(self.now_s, scheduled[0]._when)
-        while scheduled and scheduled[0]._when <= self.now_s:
-            handle = heapq.heappop(scheduled)
-            handle._scheduled = False
-            ready.append(handle)
+            self.now_s = max(self.now_s, timers[0][0])
+        while timers and timers[0][0] <= self.now_s:
+            ready.append(heapq.heappop(timers)[1])
         for _ in range(len(ready)):
-            handle = ready.popleft()
-            if handle._cancelled:
+            call = ready.popleft()
+            if call.callback is None:
                 continue
-            life: Life | None = handle._context.get(LIFE)
+            life: Life | None = call.context.get(LIFE)
             if life is not None:
                 if not life.alive:
                     continue
@@ -110,7 +139,42 @@ class SimLoop(asyncio.BaseEventLoop):
                     if life.fuse < 0:
                         self.kill(life)
                         continue
-            handle._run()
+            try:
+                call.context.run(call.callback, *call.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:  # as asyncio does
+                self.call_exception_handler({"message": f"in {call.callback}", "exception": error})
+
+    def call_soon(
+        self, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
+    ) -> Call:
+        call = Call(self.now_s, callback, args, context)
+        self._soon.append(call)
+        return call
+
+    def call_at(
+        self, when: float, callback: Callable[[*Given], object], *args: *Given, context: Context | None = None
+    ) -> Call:
+        call = Call(when, callback, args, context)
+        heapq.heappush(self._timers, (when, call))
+        return call
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Given], object],
+        *args: *Given,
+        context: Context | None = None,
+    ) -> Call:
+        return self.call_at(self.now_s + delay, callback, *args, context=context)
+
+    def _goes_to(self, at_s: float) -> None:
+        """Raises Stuck when time stands still."""
+        self._rounds = self._rounds + 1 if at_s == self.now_s else 0
+        if self._rounds > AT_ONCE_MAX:
+            raise Stuck(f"somebody is due again and again at t={self.now_s:.6f} s: {self._scheduled[0]}")  # type: ignore[attr-defined]
+        self.now_s = at_s
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, work: Any, **given: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **given)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy import Connection, Delete, Table, bindparam, delete
+from sqlalchemy.dialects.sqlite import Insert, insert
 
 from headway.core.model import Event
 from headway.ports import Batch, RequestLine
@@ -16,33 +15,40 @@ from headway.store import tables
 Row = dict[str, Any]
 
 
-def write(db: Connection, batch: Batch) -> None:
-    """Write everything of the batch in the transaction that is open. What is both gone and there stays there."""
-    _drop(db, tables.holder, "id", batch.holders_gone)
-    _drop(db, tables.intent, "holder", batch.pending_gone)
-    _put(db, tables.holder, [{"id": i, "kind": kind, "doc": doc} for i, kind, doc in batch.holders])
-    _put(db, tables.intent, [{"holder": holder, "doc": doc} for holder, doc in batch.pending])
-    _put(db, tables.log_offset, [{"source": s, "offset": at} for s, at in batch.offsets.items()])
-    _put(db, tables.meta, [{"key": key, "value": value} for key, value in batch.meta.items()])
-    if batch.events:
-        db.execute(insert(tables.event), [_event_row(event, wall_s) for event, wall_s in batch.events])
-    if batch.requests:
-        once = insert(tables.request).on_conflict_do_nothing(index_elements=["source", "offset"])
-        db.execute(once, [_request_row(line) for line in batch.requests])
-
-
-def _drop(db: Connection, table: Table, key: str, values: Sequence[str]) -> None:
-    for value in values:
-        db.execute(delete(table).where(table.c[key] == value))
-
-
-def _put(db: Connection, table: Table, rows: list[Row]) -> None:
-    """Insert each row, or put it in the place of the one with its key."""
-    if not rows:
-        return
+def _put(table: Table) -> Insert:
+    """Insert a row, or put it in the place of the one with its key."""
     new = insert(table)
     changes = {column.name: new.excluded[column.name] for column in table.c if not column.primary_key}
-    db.execute(new.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes), rows)
+    return new.on_conflict_do_update(index_elements=list(table.primary_key), set_=changes)
+
+
+def _drop(table: Table, key: str) -> Delete:
+    return delete(table).where(table.c[key] == bindparam("gone"))
+
+
+# Made once: to build a statement takes longer than to run it.
+PUT_HOLDER, DROP_HOLDER = _put(tables.holder), _drop(tables.holder, "id")
+PUT_INTENT, DROP_INTENT = _put(tables.intent), _drop(tables.intent, "holder")
+PUT_OFFSET, PUT_META = _put(tables.log_offset), _put(tables.meta)
+ADD_EVENT = insert(tables.event)
+ADD_REQUEST = insert(tables.request).on_conflict_do_nothing(index_elements=["source", "offset"])
+
+
+def write(db: Connection, batch: Batch) -> None:
+    """Write everything of the batch in the transaction that is open. What is both gone and there stays there."""
+    work: tuple[tuple[Delete | Insert, list[Row]], ...] = (
+        (DROP_HOLDER, [{"gone": holder} for holder in batch.holders_gone]),
+        (DROP_INTENT, [{"gone": holder} for holder in batch.pending_gone]),
+        (PUT_HOLDER, [{"id": i, "kind": kind, "doc": doc} for i, kind, doc in batch.holders]),
+        (PUT_INTENT, [{"holder": holder, "doc": doc} for holder, doc in batch.pending]),
+        (PUT_OFFSET, [{"source": s, "offset": at} for s, at in batch.offsets.items()]),
+        (PUT_META, [{"key": key, "value": value} for key, value in batch.meta.items()]),
+        (ADD_EVENT, [_event_row(event, wall_s) for event, wall_s in batch.events]),
+        (ADD_REQUEST, [_request_row(line) for line in batch.requests]),
+    )
+    for statement, rows in work:
+        if rows:
+            db.execute(statement, rows)
 
 
 def _event_row(event: Event, wall_s: float) -> Row:
