@@ -101,3 +101,31 @@ def test_its_need_is_learned_when_it_leaves_and_only_then() -> None:
     assert scene.s.holders["chat"].need_bytes("awake") is None
     scene.happens(gone("chat", -9))
     assert scene.s.holders["chat"].need_bytes("awake") == gib(17)
+
+
+def let_in(used: float, since_s: float) -> Scene:
+    """Strangers hold 15 GiB; then a job that needs 7 is let in, and so much is in use at the next reading."""
+    scene = totals(Scene(24), 15)
+    scene.job(job_spec("work", 7, placement="share"), "running", seen_bytes={}, since_s=since_s)
+    return totals(scene, used)
+
+
+ARRIVED = {
+    # name: (GiB in use, how long it runs already, GiB of strangers)
+    "that it was let in makes the strangers' no less": (15, 1.0, 15),
+    "nor does half of its need": (18, 1.0, 15),
+    "once it took all of it the sum is right": (22, 1.0, 15),
+    "a stranger who left meanwhile is gone": (3, 1.0, 3),
+    "after a minute it holds what it needs": (15, 61.0, 8),
+}
+
+
+@pytest.mark.parametrize(("used", "runs_s", "strangers"), ARRIVED.values(), ids=ARRIVED.keys())
+def test_one_who_was_just_let_in(used: float, runs_s: float, strangers: float) -> None:
+    assert let_in(used, T0_S - runs_s).s.devices[GPU].foreign_bytes == gib(strangers)
+
+
+def test_nobody_else_is_let_in_to_what_it_has_yet_to_take() -> None:
+    scene = let_in(15, T0_S - 1.0)
+    scene.queue(job_spec("more", 7, placement="share"))
+    assert list(begun(totals(scene, 15))) == []

@@ -70,6 +70,8 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     for rule in ADMIT:
         if (no := rule(want, plan, s)) and not (must := place_of(want, no, plan, s)):
             return never_fits(want, s) or no if no.code in PASSING else no
+    if never := never_fits(want, s):
+        return never
     found, refusals = cheapest_room(want, plan, s, must)
     if found is not None:
         devices, leaving = found
@@ -77,8 +79,6 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
             plan.aside(s.holders[victim], to, holder.id)
         plan.keep(want, devices)
         return Verdict(code="goes", facts={"form": want.form, "victims": sorted(leaving)})
-    if never := never_fits(want, s):
-        return never
     if not refusals:  # what it stands on was not read since this daemon began
         return Verdict(code="unmeasured", facts={"device": ", ".join(holder.devices), "trouble": None})
     long = isinstance(holder, Job | Lease) and want.waited_s > s.policy.reserve_after_s

@@ -54,8 +54,7 @@ class Plan:
         self.waiting: set[str] = set()  # settled without a place, though it may have one later
         self.order: dict[str, int] = {}  # the rank at which each was settled
         self.standing: dict[str, Holder] = {hid: s.holders[hid] for hid in s.present}
-        self._on: dict[DeviceId, list[Share]] = {}  # these two hold until the plan changes
-        self._shorts: dict[tuple[DeviceId, str, FormName], Verdict | None] = {}
+        self._on: dict[DeviceId, list[Share]] = {}  # who is on each device, until the plan changes
 
     def form_of(self, holder: Holder) -> tuple[FormName, Devices]:
         """Where the plan has this holder: placed, else where it stands or is already moving to."""
@@ -109,14 +108,6 @@ class Plan:
         return False
 
     def _short(self, device_id: DeviceId, want: Want, leaving: Leaving) -> Verdict | None:
-        if leaving:
-            return self._lacks(device_id, want, leaving)
-        key = (device_id, want.holder.id, want.form)
-        if key not in self._shorts:  # it is asked once for each set of devices that this one is in
-            self._shorts[key] = self._lacks(device_id, want, leaving)
-        return self._shorts[key]
-
-    def _lacks(self, device_id: DeviceId, want: Want, leaving: Leaving) -> Verdict | None:
         device = self.s.devices[device_id]
         others = self.others(want, device_id, leaving)
         for other, form, _ in others:
@@ -162,7 +153,6 @@ class Plan:
     def _place(self, holder: Holder, form: FormName, devices: Devices) -> None:
         self.placed[holder.id] = (form, devices)
         self._on.clear()
-        self._shorts.clear()
 
 
 def excludes(holder: Holder, other: Holder, form: FormName) -> Verdict | None:

@@ -11,6 +11,7 @@ from headway.core.leases import has_let_go, is_over
 from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Lease, Pending
 from headway.core.staying import tell_shortfall
 
+ARRIVES_S = 60.0  # within this long a program has taken the memory that it will take
 SETTLES_S = 10.0  # what a sleeper still holds is learned only when it has slept this long
 
 
@@ -65,12 +66,17 @@ def _foreign(d: Draft, fact: DeviceRead, before: Device | None) -> int:
         return before.foreign_bytes if before else 0
     if fact.per_process:
         return max(0, fact.used_bytes - sum(fact.seen.values()))
-    ours = 0
+    ours, arriving = 0, False
     for hid in d.present:
         holder = d.holders[hid]
         if fact.device in holder.devices:
             ours += fit.need(holder, holder.form or holder.top) or fact.seen.get(hid, 0)
-    return max(0, fact.used_bytes - ours)
+            arriving = arriving or hid in d.pending or d.now_s - holder.since_s < ARRIVES_S
+    left = max(0, fact.used_bytes - ours)
+    if not arriving or before is None or before.used_bytes is None:
+        return left
+    # who was just let in may not have taken its memory yet: that alone makes nobody else's any less
+    return max(left, before.foreign_bytes - max(0, before.used_bytes - fact.used_bytes))
 
 
 def _by_elimination(d: Draft, fact: DeviceRead) -> dict[str, int]:
