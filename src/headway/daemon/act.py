@@ -16,7 +16,8 @@ from headway.errors import DriverFailed, HeadwayError
 from headway.ports import Clock, Driver, Meter, Runs, Task
 
 LATE_S = 3.0  # a driver keeps its own limit; this is for one that does not
-MEASURE_EVERY_S = 0.05
+MEASURE_EVERY_S, MEASURE_SELDOM_S = 0.05, 0.5
+SERIES_ENDS_S = 2.0  # without one asked for in this time
 TAKEN = {
     "holder": "of",
     "form": "wanted",
@@ -54,7 +55,7 @@ class Act:
         self._tell, self._snapshot, self._watch, self._trouble = tell, snapshot, watch, trouble
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._hooks: dict[str, str] = {}  # holder -> id of the hook its present move may have begun
-        self._measured_s = float("-inf")
+        self._measured_s = self._series_s = float("-inf")
 
     def move(self, move: Move, pending: Pending, again: bool = False) -> None:
         """Begin a move. An older one of the same holder is given up first: this is its escalation.
@@ -82,9 +83,12 @@ class Act:
             self._runs.signal(run.id, signal.what == "freeze")
 
     def measure(self, _: Measure) -> None:
-        """A reading now; while a release is unverified every 50 ms is often enough."""
+        """A reading now; while a release is unverified every 50 ms is often enough, and less often the longer it takes."""
         now_s = self._clock.now_s()
-        if now_s - self._measured_s >= MEASURE_EVERY_S:
+        if now_s - self._measured_s > SERIES_ENDS_S:
+            self._series_s = now_s
+        every_s = min(MEASURE_SELDOM_S, MEASURE_EVERY_S * (1 + (now_s - self._series_s) / 2))
+        if now_s - self._measured_s >= every_s:
             self._measured_s = now_s
             self._meter.read_now()
 

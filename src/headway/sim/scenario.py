@@ -22,7 +22,7 @@ class Scenario:
 
     def __init__(self, seed: int, faults: Mapping[str, Fault], busy_s: float) -> None:
         self.chance = random.Random(seed * 2 + 1)  # the world's own chance is another one
-        self.world = World(seed, self.chance.choice([1.0, 3.0, 3.0, 3.0, 3.0, 3.0]))
+        self.world = World(seed, self.chance.choice([1.0] + [3.0] * 11))
         self._faults = faults
         self.end_s = self.world.loop.now_s + busy_s
         self._devices()
