@@ -228,12 +228,12 @@ class LoopWorld:
         )
 
     def _gates(self, s: Snapshot, decision: Decision) -> None:
+        self.watcher.stir()
         for sid in s.services:
             service = s.service(sid)
             assert service is not None
             if self.told_rev.get(sid) != service.gate.rev:
                 self.told_rev[sid] = service.gate.rev
-                self.watcher.stir()
                 if service.gate.wish == "open":
                     assert self.forms[sid] == service.top, f"{sid} opened while {self.forms[sid]}"
                     self.waiting[sid] = 0

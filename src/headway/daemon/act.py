@@ -83,7 +83,7 @@ class Act:
             self._runs.signal(run.id, signal.what == "freeze")
 
     def measure(self, _: Measure) -> None:
-        """A reading now; while a release is unverified every 50 ms is often enough, and less often the longer it takes."""
+        """A reading now; while a release is unverified every 50 ms is enough, and less often the longer it takes."""
         now_s = self._clock.now_s()
         if now_s - self._measured_s > SERIES_ENDS_S:
             self._series_s = now_s

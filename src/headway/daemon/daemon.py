@@ -19,7 +19,7 @@ from headway.daemon.adopt import Adopted, adopt, outdated
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
-from headway.daemon.observe import POLL_S, Watcher
+from headway.daemon.observe import POLL_S, Watcher, awaits_engine
 from headway.daemon.record import Recorder
 from headway.daemon.table import rows
 from headway.daemon.tail import Tail
@@ -190,7 +190,8 @@ class Daemon:
             self._publish(s)
         if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):
             self.links.merge_all(self.out.clock.now_s())
-            self.watcher.stir()  # a close waits for the engine to read idle
+        if any(awaits_engine(x) for sid in s.services if (x := s.service(sid)) and sid not in s.pending):
+            self.watcher.stir()
 
     def _publish(self, s: Snapshot) -> None:
         self._published_s = s.now_s

@@ -116,7 +116,7 @@ class Watcher:
             service = s.service(sid)
             if service is None:
                 continue
-            soon = service.form is None or (_closing(service) and sid not in s.pending)
+            soon = service.form is None or (awaits_engine(service) and sid not in s.pending)
             every_s = SOON_S if soon else self._poll_s
             due_s = self._probed_s.get(sid, float("-inf")) + every_s
             if due_s <= now_s:
@@ -168,7 +168,7 @@ class Watcher:
         """Would it change nothing? What is the same as a moment ago needs no turn."""
         s = self._snapshot()
         service = s.service(sid)
-        if service is None or sid in s.pending or _closing(service):
+        if service is None or sid in s.pending or awaits_engine(service):
             return False
         told = (seen.form, seen.ready, seen.engine_active, seen.upstream or service.upstream)
         now = (service.form, service.ready, service.engine_active, service.upstream)
@@ -235,5 +235,7 @@ class Watcher:
         return fresh and replace(found, at_s=last.at_s) == last
 
 
-def _closing(service: Service) -> bool:
-    return service.form == service.top and service.gate.wish == "closed" and service.spec.reads_busy
+def awaits_engine(service: Service) -> bool:
+    """Is it awake behind a gate that is closed and empty, so that only its own count of requests is missing?"""
+    closed = service.form == service.top and service.gate.drained
+    return closed and service.spec.reads_busy
