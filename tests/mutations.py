@@ -79,7 +79,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="reserve-ignored",
-        breaks="nothing is kept unused beside holders at their top",
+        breaks="no reserve is left free on a device where something runs or is awake",
         file="fit.py",
         old="    return min(s.policy.reserve_max_bytes, int(device.total_bytes * s.policy.reserve_share))",
         new="    return 0",
@@ -87,7 +87,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="dead-bytes",
-        breaks="what a run held that is over counts as its holder's own, and is not looked for on the device",
+        breaks="memory of a process that ended still counts as its holder's, so nobody measures that it is gone",
         file="fit.py",
         old="    if holder.run is not None and not holder.run.alive:\n        return 0\n    if device.per_process:",
         new="    if device.per_process:",
@@ -95,7 +95,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="peak-ignored",
-        breaks="what a holder was seen to take is forgotten: its word alone counts",
+        breaks="what a holder was seen to take is forgotten: only what its configuration says counts",
         file="spec.py",
         old="(self.declared_bytes, self.learned_bytes)",
         new="(self.declared_bytes,)",
@@ -127,7 +127,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     Mutation(
         name="infeasible-reserves",
-        breaks="what can never fit keeps a place, and others out of it",
+        breaks="a job that can never fit has its devices kept for it, and others may not start there",
         file="decide.py",
         old="    if never := never_fits(want, s):\n        return never\n",
         new=(

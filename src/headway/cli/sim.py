@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from headway.cli.ask import FAILED, show_json, tell
+from headway.cli.sim_options import FaultNames, Finite, Span
 from headway.cli.status import SHOWN, show
 from headway.cli.tables import line, sized, state
 from headway.core import view
@@ -24,20 +25,7 @@ DEMO_HOURS = 0.25
 CLEARED = "\r\x1b[K"
 TELL_EVERY_S = 60.0  # of a campaign whose output is not a terminal
 REPORTS = 5  # failing seeds that are told at length
-
-
-class Span(click.ParamType[Any]):
-    """Seeds: `7`, `1-200`, or `1-` for all from there on."""
-
-    name = "seeds"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        first, dash, last = str(value).partition("-")
-        if not first.isdigit() or not (last.isdigit() or not last):
-            self.fail(f"{value!r} is not a span of seeds such as 1-200, or 1- without an end", param, ctx)
-        if dash and not last:
-            return count(int(first))
-        return range(int(first), int(last or first) + 1)
+INTERRUPTED, NOBODY_READS = 130, 141  # as a shell names what SIGINT and SIGPIPE ended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +60,14 @@ class Asked:
 )
 @click.option("--demo", is_flag=True, help="The world of `make demo` instead of one that the seed decides.")
 @click.option(
-    "--faults", metavar="NAMES", help="Only these, with commas between; `all`, or `none`. [default: all]"
+    "--faults",
+    type=FaultNames(),
+    metavar="NAMES",
+    help="Only these, with commas between; `all`, or `none`. [default: all; with --demo none]",
 )
 @click.option(
     "--hours",
-    type=click.FloatRange(min=0.2),
+    type=Finite(min=0.2),
     help="Virtual hours of each seed. [default: 1; with --demo 0.25]",
 )
 @click.option("--board", is_flag=True, help="Show devices, services and jobs on the way.")
@@ -85,9 +76,9 @@ class Asked:
 @click.option(
     "--workers", type=click.IntRange(min=1), help="Processes. [default: one per core] With --seeds."
 )
-@click.option("--minutes", type=click.FloatRange(min=0.1), help="End after this real time. With --seeds.")
-@click.option("--coverage", is_flag=True, help="Too little seen is a failure too. With --seeds.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("--minutes", type=Finite(min=0.1), help="End after this real time. With --seeds.")
+@click.option("--coverage", is_flag=True, help="Too little seen is a failure too, and listed. With --seeds.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 @click.pass_context
 def sim(
     ctx: click.Context,
@@ -103,7 +94,7 @@ def sim(
     """Play SEED: Headway as it is, on a machine that does not exist, for a virtual hour of faults.
 
     What must never be is looked for after each decision, and what must come to an end once the faults are over. The
-    same seed plays the same hour. Exit 1 when something was found.
+    same seed plays the same hour. Exit 1 when something was found, 130 after Ctrl-C.
     """
     only = [name for name in ("twice", "workers", "minutes", "coverage") if options[name]]
     if span is None and only:
@@ -112,6 +103,8 @@ def sim(
         ctx.fail("--seeds stands alone: without SEED, --demo, --board and --trace.")
     if span is None and seed is None and not demo:
         ctx.fail("Which seed? `headway sim 1`, `headway sim --seeds 1-20` or `headway sim --demo`.")
+    if as_json and (options["board"] or options["trace"]):
+        ctx.fail("--json stands alone: without --board and --trace.")
     usual_faults, usual_hours = ("none", DEMO_HOURS) if demo else ("all", 1.0)
     asked = Asked(
         faults={"all": None, "none": ""}.get(name := faults or usual_faults, name),
@@ -119,29 +112,40 @@ def sim(
         demo=demo,
         as_json=as_json,
     )
-    _check_faults(asked.faults)
-    if span is None:
-        good = _one(1 if seed is None else seed, asked, options["board"], options["trace"])
-    else:
-        good = _many(
-            span, asked, **{name: options[name] for name in ("twice", "workers", "minutes", "coverage")}
-        )
-    ctx.exit(0 if good else FAILED)
-
-
-def _check_faults(names: str | None) -> None:
-    from headway.sim.faults import chosen
-
     try:
-        chosen(names)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--faults") from None
+        if span is None:
+            code = _one(1 if seed is None else seed, asked, options["board"], options["trace"])
+        else:
+            chosen = {name: options[name] for name in ("twice", "workers", "minutes", "coverage")}
+            code = _many(span, asked, **chosen)
+    except KeyboardInterrupt:
+        tell("interrupted")
+        code = INTERRUPTED
+    except BrokenPipeError:
+        _nobody_reads()
+    ctx.exit(code)
+
+
+def _nobody_reads() -> NoReturn:
+    """Leave without a word: what was to be said, and what Python would still write at its end, goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        os.dup2(nowhere, stream.fileno())
+    raise SystemExit(NOBODY_READS)
+
+
+def _aloud(text: str) -> None:
+    """For what is called from inside the world, where an OSError would be taken for one of its own."""
+    try:
+        click.echo(text)
+    except BrokenPipeError:
+        _nobody_reads()
 
 
 # ---------------------------------------------------------------- one seed
 
 
-def _one(seed: int, asked: Asked, board: bool, trace: bool) -> bool:
+def _one(seed: int, asked: Asked, board: bool, trace: bool) -> int:
     from headway.sim.campaign import report
     from headway.sim.play import play
 
@@ -159,14 +163,18 @@ def _one(seed: int, asked: Asked, board: bool, trace: bool) -> bool:
         asked.faults,
         asked.busy_s,
         board=look,
-        told=click.echo if trace else None,
+        told=_aloud if trace else None,
         **staged,
     )
     if look is _progress:
         click.echo(CLEARED, err=True, nl=False)
+    code = FAILED if result.violations else 0
     if asked.as_json:
-        show_json(result.to_doc())
-        return not result.violations
+        doc = result.to_doc()
+        if not result.violations:  # the last of what went well says nothing
+            del doc["last"]
+        show_json(doc)
+        return code
     line(f"seed {seed}: {duration(result.virtual_s)} of virtual time in {duration(result.took_s)}")
     for name, said in _seen(result.seen, 1):
         line(f"  {name:<10} {said}")
@@ -175,7 +183,7 @@ def _one(seed: int, asked: Asked, board: bool, trace: bool) -> bool:
             line(sentence)
     else:
         line("No violation.")
-    return not result.violations
+    return code
 
 
 def _at_s(world: Any) -> float:
@@ -253,11 +261,13 @@ def _most(one: tuple[str, int]) -> tuple[int, str]:
 
 def _many(
     span: Any, asked: Asked, *, twice: bool, workers: int | None, minutes: float | None, coverage: bool
-) -> bool:
+) -> int:
     from headway.sim.campaign import campaign
     from headway.sim.coverage import gaps, never
 
     began_s = time.monotonic()
+    of = len(span) if isinstance(span, range) else None
+    teller = _Teller(asked, began_s, of)
     summary = campaign(
         span,
         faults=asked.faults,
@@ -265,22 +275,22 @@ def _many(
         twice=twice,
         busy_s=asked.busy_s,
         limit_s=float("inf") if minutes is None else minutes * 60,
-        told=_Teller(asked, began_s, len(span) if isinstance(span, range) else None).told,
+        told=teller.told,
     )
+    teller.over()
     missing = list(gaps(summary.seen, summary.seeds)) if coverage else []
     took_s = time.monotonic() - began_s
+    good = summary.good and not missing
+    code = INTERRUPTED if summary.interrupted else 0 if good else FAILED
     if asked.as_json:
         show_json({**summary.to_doc(), "real_s": took_s, "never": never(summary.seen), "missing": missing})
-        return summary.good and not missing
+        return code
     times = ", each twice" if twice else ""
-    line(f"{summary.seeds} seeds{times}: {duration(summary.virtual_s)} of virtual time in {duration(took_s)}")
+    played = _counted(summary.seeds, "seed")
+    line(f"{played}{times}: {duration(summary.virtual_s)} of virtual time in {duration(took_s)}")
     for name, said in _seen(summary.seen, summary.seeds):
         line(f"  {name:<10} {said}")
-    lacks = {} if coverage or asked.faults is not None else never(summary.seen)
-    for sentence in (
-        *missing,
-        *(f"{kind} never seen: {', '.join(names)}" for kind, names in lacks.items() if names),
-    ):
+    for sentence in missing if coverage or asked.faults is not None else _not_seen(never(summary.seen)):
         line(sentence)
     if summary.failed:
         line(f"failed: {', '.join(map(str, sorted(summary.failed)))}")
@@ -288,7 +298,19 @@ def _many(
         line(f"not the same twice: {', '.join(map(str, sorted(summary.unequal)))}")
     if summary.good:
         line("No violation, but too little was seen." if missing else "No violation.")
-    return summary.good and not missing
+    if summary.interrupted:
+        line(f"interrupted: {summary.seeds}{f' of {of}' if of is not None else ''} seeds were played")
+    return code
+
+
+def _counted(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def _not_seen(lacks: Mapping[str, list[str]]) -> Iterator[str]:
+    """One line of numbers; nothing when all was seen."""
+    if counts := [_counted(len(names), kind.removesuffix("s")) for kind, names in lacks.items() if names]:
+        yield f"not seen: {', '.join(counts)} (--coverage lists them)"
 
 
 class _Teller:
@@ -322,11 +344,13 @@ class _Teller:
         now_s = time.monotonic()
         if self._live:
             click.echo(f"\r{self._words(now_s)} ", err=True, nl=False)
-            if len(self._played) == self._seeds:
-                self._clear()
         elif now_s - self._told_s >= TELL_EVERY_S:
             self._told_s = now_s
             tell(self._words(now_s))
+
+    def over(self) -> None:
+        """No more of them come, whether all were played or not."""
+        self._clear()
 
     def _words(self, now_s: float) -> str:
         of = f" of {self._seeds}" if self._seeds is not None else ""

@@ -21,6 +21,7 @@ from typing import Any
 from headway.sim.play import BUSY_S, Result, play
 
 LAST_LINES = 40
+LOOK_S = 0.5  # real time: a Ctrl-C that another thread took is seen when the main thread wakes up
 SEED_LIMIT_S = 600.0  # real time for one seed: one that spins without an end is a failure too
 
 
@@ -34,6 +35,7 @@ class Summary:
     seen: Counter[str] = field(default_factory=Counter)
     virtual_s: float = 0.0
     took_s: float = 0.0
+    interrupted: bool = False  # by Ctrl-C, before all were played
     _digests: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -54,6 +56,7 @@ class Summary:
             "unequal": sorted(self.unequal),
             "virtual_s": self.virtual_s,
             "took_s": self.took_s,
+            "interrupted": self.interrupted,
             "seen": dict(self.seen),
         }
 
@@ -109,11 +112,12 @@ def campaign(
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(LOOK_S)
         for number in range(count):  # what was left for a worker that had ended
             serve(number)
     except KeyboardInterrupt:
-        pass  # what was found until now is worth telling
+        summary.interrupted = True  # what was found until now is worth telling
     finally:
         dealer.ending.set()
         for worker in crew:
@@ -156,10 +160,13 @@ class _Worker:
         self._environment = {**os.environ, "PYTHONHASHSEED": str(number)}
         self._order = json.dumps({"faults": faults, "busy_s": busy_s})
         self._process: subprocess.Popen[str] | None = None
+        self._starting, self._closed = threading.Lock(), False
 
     def ask(self, seed: int) -> Result:
         """One that ends over a seed, or never comes to an end with it, has found something too."""
         process = self._process or self._start()
+        if process is None:
+            return _broke(seed, "nobody plays it any more")
         assert process.stdin is not None and process.stdout is not None
         watch = threading.Timer(SEED_LIMIT_S, process.kill)
         watch.start()
@@ -177,20 +184,25 @@ class _Worker:
         self._process = None
         return _broke(seed, f"the process that played it ended with {code}")
 
-    def _start(self) -> subprocess.Popen[str]:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "headway.sim.campaign", self._order],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=self._environment,
-            text=True,
-        )
-        return self._process
+    def _start(self) -> subprocess.Popen[str] | None:
+        with self._starting:
+            if not self._closed:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "headway.sim.campaign", self._order],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=self._environment,
+                    text=True,
+                )
+            return self._process
 
     def close(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        """End it, also one that is just being started; none is started afterwards."""
+        with self._starting:
+            self._closed, process = True, self._process
+        if process is not None:  # whoever asks it may forget it meanwhile
+            process.kill()
+            process.wait()
 
 
 def _broke(seed: int, sentence: str) -> Result:

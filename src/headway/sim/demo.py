@@ -13,7 +13,7 @@ from typing import Any
 from headway.core.model import GIB, Form, Job, Policy, ServiceSpec
 from headway.sim.clients import Request
 from headway.sim.daemons import TABLES
-from headway.sim.faults import Fault
+from headway.sim.faults import Fault, strike
 from headway.sim.programs import Habit
 from headway.sim.world import World
 
@@ -139,10 +139,7 @@ class Demo:
 
     def _fault(self) -> None:
         if self._busy():
-            name = self._chance.choice(list(self._faults))
-            self.world.trace(f"fault {name}")
-            if self._faults[name](self.world):
-                self.world.seen[f"fault {name}"] += 1
+            strike(self.world, self._chance.choice(list(self._faults)))
             self.world.loop.later(self._chance.expovariate(1 / FAULT_EVERY_S), self._fault)
 
     def _busy(self) -> bool:

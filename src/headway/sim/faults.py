@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from difflib import get_close_matches
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 from headway.core.model import GIB
@@ -50,14 +52,14 @@ def _any_habit(world: World) -> Habit:
 
 @fault
 def lies_stopping(world: World) -> bool:
-    """TERM is taken and nothing happens."""
+    """A server or a job takes TERM and goes on."""
     _for_a_while(world, _any_habit(world), 120.0, stays=True)
     return True
 
 
 @fault
 def lies_sleeping(world: World) -> bool:
-    """It says that it stepped aside and keeps all its memory."""
+    """A server or a job says that it stepped aside and keeps all its memory."""
     _for_a_while(world, _any_habit(world), 120.0, lies="keeps")
     return True
 
@@ -71,14 +73,14 @@ def falls_late(world: World) -> bool:
 
 @fault
 def falls_half(world: World) -> bool:
-    """Only a half is given back."""
+    """Only half of the memory is given back."""
     _for_a_while(world, _any_habit(world), 120.0, lies="half")
     return True
 
 
 @fault
 def leaves_children(world: World) -> bool:
-    """Something of its tree lives on after the leader."""
+    """A child process lives on for a while after its parent ended."""
     _for_a_while(world, _any_habit(world), 300.0, leaves_s=world.chance.uniform(0.1, 5.0))
     return True
 
@@ -122,13 +124,13 @@ def reading_na(world: World) -> bool:
 
 @fault
 def reading_frozen(world: World) -> bool:
-    """The same numbers again and again."""
+    """The meter shows the same numbers again and again."""
     return _meter(world, "frozen", 30.0)
 
 
 @fault
 def meter_silent(world: World) -> bool:
-    """No reading at all."""
+    """The meter gives no reading at all."""
     return _meter(world, "silent", 60.0)
 
 
@@ -148,7 +150,7 @@ def wake_fails(world: World) -> bool:
 
 @fault
 def start_fails(world: World) -> bool:
-    """It exits while it starts."""
+    """A server or a job exits while it starts."""
     _for_a_while(world, _any_habit(world), 60.0, start="fails")
     return True
 
@@ -180,7 +182,7 @@ def dies_parking(world: World) -> bool:
 
 @fault
 def hook_hangs(world: World) -> bool:
-    """The park command never ends."""
+    """The park command never ends, or ends in an error."""
     parkable = [h for name, h in world.habits.items() if name.startswith("park")]
     if not parkable:
         return False
@@ -199,7 +201,7 @@ def client_leaves(world: World) -> bool:
 
 @fault
 def disk_full(world: World) -> bool:
-    """Nothing can be written."""
+    """The disk is full: nothing can be written."""
     if world.disk.full:
         return False
     world.disk.full = True
@@ -213,14 +215,14 @@ def disk_full(world: World) -> bool:
 
 @fault
 def commits_hang(world: World) -> bool:
-    """A commit takes half a minute."""
+    """Writes to the database take up to half a minute."""
     world.disk.hangs_until_s = world.loop.now_s + world.chance.uniform(1.0, 30.0)
     return True
 
 
 @fault
 def clock_jumps(world: World) -> bool:
-    """The wall clock jumps by an hour."""
+    """The wall clock jumps by an hour, forth or back."""
     world.wall_offset_s += world.chance.choice([-3600.0, 3600.0])
     return True
 
@@ -237,7 +239,7 @@ def link_drops(world: World) -> bool:
 
 @fault
 def link_stops(world: World) -> bool:
-    """Nothing arrives for a while."""
+    """Nothing arrives on that connection for a while."""
     gate = next(iter(world.gates.values()), None)
     if gate is None or gate.wire is None:
         return False
@@ -287,7 +289,7 @@ def _freeze(world: World, for_s: float) -> bool:
 
 @fault
 def gate_lives_on(world: World) -> bool:
-    """A gate stands still, and no signal ends it."""
+    """The gate stands still, and no signal ends it."""
     if world.supervisor.gate_lives_on or not _freeze(world, 120.0):
         return False
     world.supervisor.gate_lives_on = True
@@ -307,7 +309,7 @@ def visitor_killed(world: World) -> bool:
 
 @fault
 def supervisor_gone(world: World) -> bool:
-    """Nobody starts what ends, for a while; and then the gate or the daemon ends."""
+    """Nobody starts again what ends, for a while; and then the gate or the daemon is killed."""
     if not world.supervisor.there:
         return False
     world.supervisor.there = False
@@ -321,7 +323,7 @@ def supervisor_gone(world: World) -> bool:
 
 @fault
 def config_reload(world: World) -> bool:
-    """A service is changed, added or dropped while everything goes on."""
+    """The limits of a service change while everything goes on."""
     if world.daemon is None or world.daemon.daemon is None or world.listening is None:
         return False
     chosen = world.chance.randrange(len(world.services))
@@ -332,11 +334,30 @@ def config_reload(world: World) -> bool:
     return True
 
 
+def strike(world: World, name: str) -> None:
+    """Let a fault happen now, and say so; one that finds nothing to happen to is not counted."""
+    if FAULTS[name](world):
+        world.trace(f"fault {name}")
+        world.seen[f"fault {name}"] += 1
+    else:
+        world.trace(f"fault {name}: nothing to happen to")
+
+
 def chosen(names: str | None) -> Mapping[str, Fault]:
     """The faults with these names, separated by commas; all without. Raises ValueError for one that is not known."""
     if names is None:
         return FAULTS
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if unknown := sorted(set(wanted) - set(FAULTS)):
-        raise ValueError(f"no fault is called {', '.join(unknown)}. There are: {', '.join(sorted(FAULTS))}.")
+        near = get_close_matches(unknown[0], FAULTS, n=1)
+        there = fill(f"There are: {', '.join(sorted(FAULTS))}.", 100, break_on_hyphens=False)
+        raise ValueError(
+            f"no fault is called {', '.join(unknown)}.{f' Did you mean {near[0]}?' if near else ''}\n{there}"
+        )
     return {name: FAULTS[name] for name in wanted}
+
+
+def rows() -> Iterator[str]:
+    """The table of all faults in `docs/howto/simulate.md`: the first line that each says about itself."""
+    for name in sorted(FAULTS):
+        yield f"| `{name}` | {(FAULTS[name].__doc__ or '').splitlines()[0]} |"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from headway.core.model import GIB, Form, MoveRule, Policy, ServiceSpec
 from headway.ports import RunSpec
 from headway.sim.daemons import TABLES
-from headway.sim.faults import Fault
+from headway.sim.faults import Fault, strike
 from headway.sim.people import People
 from headway.sim.programs import Habit, HandServer
 from headway.sim.world import World
@@ -123,10 +123,7 @@ class Scenario:
     def _fault(self) -> None:
         if not self._busy():
             return
-        name = self.chance.choice(list(self._faults))
-        self.world.trace(f"fault {name}")
-        if self._faults[name](self.world):
-            self.world.seen[f"fault {name}"] += 1
+        strike(self.world, self.chance.choice(list(self._faults)))
         self.world.loop.later(self.chance.expovariate(1 / FAULT_EVERY_S), self._fault)
 
     def _busy(self) -> bool:
