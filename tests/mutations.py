@@ -149,8 +149,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         name="push-back",
         breaks="a job that was pushed pushes back at once",
         file="push.py",
-        old="    not_back,\n    gap_worth,\n",
-        new="    gap_worth,\n",
+        old="    not_back,  # before what no time changes: it says until when\n",
+        new="",
         test="test_rules.py::test_push",
     ),
     Mutation(

@@ -145,8 +145,8 @@ PUSH: tuple[PushRule, ...] = (
     busy,
     unserved,
     residency,
+    not_back,  # before what no time changes: it says until when
     unsaved,
-    not_back,
     gap_worth,
 )
 

@@ -26,13 +26,15 @@ def fault(act: Fault) -> Fault:
 
 
 def _for_a_while(world: World, habit: Habit, at_most_s: float, **changes: object) -> None:
-    before = {name: getattr(habit, name) for name in changes}
     for name, value in changes.items():
+        world.healthy.setdefault(
+            (id(habit), name), getattr(habit, name)
+        )  # another fault may be on it already
         setattr(habit, name, value)
 
     def over() -> None:
-        for name, value in before.items():
-            setattr(habit, name, value)
+        for name in changes:
+            setattr(habit, name, world.healthy[id(habit), name])
 
     world.until_healed(world.chance.uniform(5.0, at_most_s), over)
 
@@ -129,6 +131,12 @@ def reading_frozen(world: World) -> bool:
 
 
 @fault
+def reading_late(world: World) -> bool:
+    """A reading takes ten seconds: it is old when it comes."""
+    return _meter(world, "late", 90.0)
+
+
+@fault
 def meter_silent(world: World) -> bool:
     """The meter gives no reading at all."""
     return _meter(world, "silent", 60.0)
@@ -187,6 +195,15 @@ def hook_hangs(world: World) -> bool:
     if not parkable:
         return False
     _for_a_while(world, world.chance.choice(parkable), 200.0, park=world.chance.choice(["hangs", "fails"]))
+    return True
+
+
+@fault
+def sleep_fails(world: World) -> bool:
+    """A server that is asked to sleep never answers, or answers with an error."""
+    hand = [world.habit(name) for name in world.by_hand]
+    habit = world.chance.choice(hand) if hand and world.chance.random() < 0.7 else _service_habit(world)
+    _for_a_while(world, habit, 300.0, park=world.chance.choice(["hangs", "fails"]))
     return True
 
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 PERIOD_S = 1.0
 SILENT_S = 3.0
+FIRST_S = 9.0
+LATE_S = 10.0
 
 
 class SimMeter:
@@ -23,11 +25,13 @@ class SimMeter:
         self._on_reading: Callable[[Reading], None] | None = None
         self._under_way = self._again = False
         self._frozen: Reading | None = None
-        self._told_s = 0.0
+        self._told_s = self._first_s = 0.0
 
     async def start(self, on_reading: Callable[[Reading], None]) -> None:
         self._on_reading = on_reading
-        self._told_s = self._world.loop.now_s
+        self._told_s = self._first_s = self._world.loop.now_s
+        if self._world.chance.random() < 0.3:  # the first call into a vendor's library can take seconds
+            self._first_s += self._world.chance.uniform(0.5, FIRST_S)
         self._tick()
 
     def _tick(self) -> None:
@@ -45,11 +49,12 @@ class SimMeter:
             return
         self._under_way = True
         at_s = self._world.loop.now_s
-        self._world.loop.later(0.01, self._deliver, at_s, life=self._life)
+        takes_s = LATE_S if self._world.meter_mode == "late" else 0.01
+        self._world.loop.later(takes_s, self._deliver, at_s, life=self._life)
 
     def _deliver(self, at_s: float) -> None:
         self._under_way = False
-        if self._on_reading is None:
+        if self._on_reading is None or self._world.loop.now_s < self._first_s:
             return
         if self._world.meter_mode != "silent":
             self._told_s = self._world.loop.now_s

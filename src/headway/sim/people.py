@@ -11,7 +11,7 @@ from headway.sim.world import World
 
 JOB_EVERY_S = 240.0
 PERSON_EVERY_S = 150.0
-VISIT_EVERY_S = 400.0
+VISIT_EVERY_S = 250.0
 VERBS = ("hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
 
 
@@ -105,7 +105,10 @@ class People:
                 again[job] = again.get(job, 0) + 1
             self.world.api("POST", f"/api/v1/jobs/{job}/{verb}", {}, lambda status, reply: None)
         elif what < 0.65 and len(jobs) > 1:
-            move: dict[str, Any] = {"target": chance.choice(jobs), "where": chance.choice(["top", "bottom"])}
+            move: dict[str, Any] = {
+                "target": self._pushed(jobs) or chance.choice(jobs),
+                "where": chance.choice(["top", "bottom"]),
+            }
             self.world.api("POST", "/api/v1/queue/move", move, lambda status, reply: None)
         elif what < 0.8:
             self._service_verb(chance.choice(self.world.services).name)
@@ -116,6 +119,12 @@ class People:
             known = [*jobs, *(spec.name for spec in self.world.services)]
             path = chance.choice(["/api/v1/status", "/api/v1/jobs", f"/api/v1/why/{chance.choice(known)}"])
             self.world.api("GET", path, None, lambda status, reply: None)
+
+    def _pushed(self, jobs: list[str]) -> str | None:
+        """One that was pushed aside: its owner is the one who complains."""
+        s = self.world.snapshot()
+        found = [hid for hid in jobs if s is not None and hid in s.holders and s.holders[hid].pushed_by]
+        return self.chance.choice(found) if found else None
 
     def _some_job(self, jobs: list[str]) -> str:
         """Any of them, but more often one that runs."""

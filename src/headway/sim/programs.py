@@ -178,7 +178,13 @@ class Server(Program):
         if self.requests:
             self.world.wrong(f"{self.spec.holder} is put to sleep while it answers {sorted(self.requests)}")
 
+        if self.habit.park == "hangs":
+            return
+
         def slept() -> None:
+            if self.habit.park == "fails":
+                answered(500, b"not now")
+                return
             self.form = "asleep"
             self.give_back()
             answered(200, b"")

@@ -74,7 +74,7 @@ class Scenario:
             answer_s=chance.uniform(0.3, 6.0),
             guessed=unknown,
         )
-        by_hand = bool(cards) and chance.random() < 0.12
+        by_hand = bool(cards) and chance.random() < (0.2 if driver == "sleeper" else 0.08)
         device = chance.choice(list(self.world.machine.cards)) if by_hand else None
         if device is not None:
             self._start_by_hand(name, 8001 + number, device)

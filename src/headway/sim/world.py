@@ -56,6 +56,7 @@ class World:
         self.servers: dict[int, Server] = {}  # by port
         self.by_hand: dict[str, HandServer] = {}
         self.habits: dict[str, Habit] = {}
+        self.healthy: dict[tuple[int, str], object] = {}  # what faults changed of a habit, as it was before
         self.work: dict[str, Work] = {}
         self.services: tuple[ServiceSpec, ...] = ()
         self.recipes: tuple[tuple[Any, bool], ...] = ()
