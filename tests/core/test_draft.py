@@ -25,5 +25,4 @@ def test_a_view_is_as_new_as_the_last_change(change: Callable[[Draft], None]) ->
     before = draft.view()
     change(draft)
     after = draft.view()
-    assert (after.mode, after.queue, "j1" in after.holders) != (before.mode, before.queue, True)
-    assert after == draft.done()
+    assert (after.mode, after.queue) != (before.mode, before.queue)
