@@ -207,7 +207,7 @@ def living(paths: Paths) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for directory in sorted(paths.runs_dir.glob("[!.]*")):
         state = RunFiles(directory).state()
-        if state is not None and state.kind == "main" and state.lock_held:
+        if state is not None and state.kind == "main" and not state.ended:
             found[state.holder] = state.pid
     return found
 

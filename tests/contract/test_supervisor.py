@@ -15,6 +15,7 @@ from headway.cli.ask import BAD_CONFIG, EXITS
 from headway.config.paths import Paths
 from headway.host.linux_runs import LinuxRuns
 from headway.host.locks import take_lock
+from headway.host.run_files import RunFiles
 from headway.ports import RunSpec
 from headway.supervisor import Part
 from tests.parts.programs import ROOT
@@ -127,3 +128,21 @@ async def test_what_lives_is_told_with_its_pid_and_how_to_end_it(
     assert f"1 goes on: j7 train (pid {pid})." in said
     assert f"headway --home {home} down --all" in said
     assert supervisor.living(paths) == {}
+
+
+async def test_a_run_that_wrote_its_last_word_lives_no_more_though_its_shim_is_still_about_to_leave(
+    home: Path,
+) -> None:
+    paths = Paths.find(home, {})
+    paths.create()
+    runs = LinuxRuns(paths.runs_dir)
+    runs.launch(RunSpec(id="j7.1", holder="j7", argv=("sleep", "600")))
+    try:
+        wait_for(lambda: supervisor.living(paths).get("j7"), LIMIT_S, "its pid")
+        last_word = RunFiles(paths.runs_dir / "j7.1")
+        last_word.mark_gone()
+        assert last_word.locked()
+        assert supervisor.living(paths) == {}
+        (paths.runs_dir / "j7.1" / "gone").unlink()
+    finally:
+        await runs.stop("j7.1", 0.0)

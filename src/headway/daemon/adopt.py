@@ -268,7 +268,7 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
                 )  # the end of an older run is not that of the start under way
     for run_id in runs.known():
         state = None if run_id in ours else runs.read(run_id)
-        if state is not None and state.kind == "main" and state.lock_held:
+        if state is not None and state.kind == "main" and not state.ended:
             adopted.orphans.append(run_id)
 
 
