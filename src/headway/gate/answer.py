@@ -58,8 +58,8 @@ class Answer:
 
     # The server's
 
-    def begin(self, read: ResponseHead, to_end: bool) -> None:
-        """Its head. `to_end`: the body ends with the connection. After heartbeats only the body can pass."""
+    def begin(self, read: ResponseHead, framing: bytes, *, to_end: bool) -> None:
+        """Its head, and the line that frames its body. `to_end`: the body ends with the connection. After heartbeats only the body can pass."""
         self.record.begins(read)
         if self.beating:
             self._clipped, self._recode = read.status != 200 or not read.stream or read.encoded, True
@@ -67,7 +67,9 @@ class Answer:
         self._recode = read.chunked and not self._chunked
         if to_end or self._recode:
             self.close_after()
-        framing, closes = b"" if self._recode else read.framing, self.closes()
+        closes = self.closes()
+        if self._recode:
+            framing = b""
         more = self._more if self._chunked or closes else (*self._more, *KEPT)
         self._unsent = write_response(read, self.record.id, framing=framing, close=closes, more=more)
 

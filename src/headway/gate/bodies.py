@@ -8,8 +8,8 @@ import hashlib
 import json
 import re
 import zlib
-from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -20,31 +20,23 @@ LINE_MAX_BYTES = 16 * 1024
 SECOND_LOOK_MAX_BYTES = 1024 * 1024
 CODINGS: Final = ("gzip", "x-gzip", "deflate")
 
+
+
+class _Message(msgspec.Struct):
+    """What is looked at of one message."""
+
+    role: Any = None
+
+
 _Object = dict[str, msgspec.Raw]
 _OBJECT: Final = msgspec.json.Decoder(_Object)
+_MESSAGE: Final = msgspec.json.Decoder(_Message)
+_STRING: Final = msgspec.json.Decoder(str)
 _LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 _HEX: Final = re.compile(rb"[0-9A-Fa-f]{1,15}\Z")
 _FIELD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n\Z")
 _PART: Final = re.compile(rb'[\r\n;]\s*name="?model"?[\r\n;]', re.IGNORECASE)
-
-
-class Length:
-    """A body of a known length."""
-
-    __slots__ = ("done", "left", "parts")
-
-    def __init__(self, length: int, parts: list[bytes] | None) -> None:
-        self.left, self.parts, self.done = length, parts, length == 0
-
-    def feed(self, data: bytes) -> int:
-        """How many of these bytes belong to the body."""
-        used = min(self.left, len(data))
-        self.left -= used
-        self.done = self.left == 0
-        if self.parts is not None:
-            self.parts.append(data if used == len(data) else data[:used])
-        return used
 
 
 class Chunked:
@@ -103,8 +95,7 @@ class Chunked:
             raise BadRequest("chunk")
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(NamedTuple):
     """What a whole body says. `fields` is None for a body that is not a JSON object, `broken` for no JSON at all."""
 
     body: bytes
@@ -113,6 +104,10 @@ class Read:
     fields: dict[str, msgspec.Raw] | None = None
     form: bool = False
     broken: bool = False
+
+
+NOTHING: Final = Read(b"")
+STREAM: Final = Read(b"", stream=True)  # all that is remembered of a body that was let go
 
 
 def read_body(body: bytes, media: str) -> Read:
@@ -125,7 +120,8 @@ def read_body(body: bytes, media: str) -> Read:
         fields = _OBJECT.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return Read(body, broken=says_json(media) and not _is_json(body))
-    return Read(body, _text(fields.get("model")), bytes(fields.get("stream", b"")) == b"true", fields)
+    stream = fields.get("stream")
+    return Read(body, _text(fields.get("model")), stream is not None and bytes(stream) == b"true", fields)
 
 
 def unpack(data: bytes, coding: str) -> bytes | None:
@@ -193,10 +189,17 @@ def rewrite(read: Read, media: str, model: str | None, *, ollama: bool) -> bytes
     drop = ollama and "keep_alive" in read.fields
     if not swap and not drop:
         return read.body
-    fields = {name: raw for name, raw in read.fields.items() if not (drop and name == "keep_alive")}
+    fields = read.fields.copy()
+    if drop:
+        del fields["keep_alive"]
     if swap:
-        fields["model"] = msgspec.Raw(_ENCODER.encode(model))
+        fields["model"] = _raw(model)
     return _ENCODER.encode(fields)
+
+
+@lru_cache(maxsize=256)
+def _raw(model: str | None) -> msgspec.Raw:
+    return msgspec.Raw(_ENCODER.encode(model))
 
 
 def conversation(read: Read, salt: str, client: str) -> str | None:
@@ -205,26 +208,32 @@ def conversation(read: Read, salt: str, client: str) -> str | None:
     messages = None if fields is None else fields.get("messages", fields.get("input"))
     if not salt or fields is None or messages is None:
         return None
-    system = fields.get("system", fields.get("instructions", b""))
-    seen = hashlib.sha256(salt.encode() + client.encode() + bytes(system))
+    seen: list[bytes | msgspec.Raw] = [
+        salt.encode(),
+        client.encode(),
+        fields.get("system", fields.get("instructions", b"")),
+    ]
     if memoryview(messages)[0] == ord('"'):  # the input of a response may be just what the user says
-        seen.update(messages)
-        return seen.hexdigest()[:24]
+        return _digest([*seen, messages])
     try:
         for raw in _LIST.decode(messages):
-            seen.update(raw)
-            if _text(_OBJECT.decode(raw).get("role")) == "user":
-                return seen.hexdigest()[:24]
+            seen.append(raw)
+            if _MESSAGE.decode(raw).role == "user":
+                return _digest(seen)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     return None
+
+
+def _digest(parts: list[bytes | msgspec.Raw]) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:24]
 
 
 def _text(raw: msgspec.Raw | None) -> str | None:
     if raw is None:
         return None
     try:
-        return msgspec.json.decode(raw, type=str)
+        return _STRING.decode(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
 

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Final
 
-from headway.gate import local
-from headway.gate.callers import Caller
-from headway.gate.heads import BadResponse, RequestHead, ResponseHead, write_request, write_response
+from headway.gate.heads import BadResponse, ResponseHead, write_response
 from headway.gate.lines import Held, Refused, refusal
+from headway.gate.look import Look
 from headway.gate.request import Request, Step
 from headway.gate.tunnel import Tunnel
 from headway.gate.upstream import Upstream, read_address
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from headway.gate.protocol import Client
 
 UPLOAD_HIGH_BYTES = 256 * 1024
-AUTHORIZATION: Final = frozenset((b"authorization",))
-CREDENTIALS: Final = frozenset((b"authorization", b"x-api-key"))
 PACKED: Final = frozenset(
     (b"accept-encoding",)
 )  # the head was sent: it can't say any more how the body is packed
@@ -27,10 +24,8 @@ class Call(Request):
 
     __slots__ = ("_data", "_retried", "_upload", "_upload_bytes")
 
-    def __init__(
-        self, client: "Client", hub: "Hub", head: RequestHead, caller: Caller, request_id: str
-    ) -> None:
-        super().__init__(client, hub, head, caller, request_id)
+    def __init__(self, client: "Client", hub: "Hub", look: Look, length: int | None, request_id: str) -> None:
+        super().__init__(client, hub, look, length, request_id)
         self._data = b""
         self._retried = False
         self._upload: list[bytes] = []
@@ -45,30 +40,19 @@ class Call(Request):
         if row is None or address is None or self.to is None:
             self._unreachable()
             return
-        path = self.to.path
-        if row.model is not None and "model=" in path:
-            path = local.rename_query(path, row.model)
-        ours = self.intake.outgoing(row.model, ollama=path.startswith("/api/"))
-        key = self.hub.keys.get(row.name)
-        self._data = write_request(
-            self.head, (address.prefix + path).encode("latin-1"), address.host_header, self.record.id,
-            framing=ours.framing, key=key, without=self._without(ours.without, key),
-        ) + ours.data  # fmt: skip
+        hub, to, look = self.hub, self.to, self.look
+        framing, data, without = self.intake.outgoing(row.model, ollama=to.path.startswith("/api/"))
+        if self.answer.beating:
+            without |= PACKED
+        begun = look.begin(row.upstream or "", to, row.model, hub.keys.get(row.name), without)
+        self._data = b"%b%bX-Request-Id: %b\r\n\r\n%b" % (begun, framing, self.record.id.encode("latin-1"), data)
         again = not self.intake.streams and not self._retried
-        idle = self.hub.pool.take(address, self.hub.now()) if again else None
+        idle = hub.pool.take(address, hub.now()) if again else None
         if idle is not None:
             self._attach(idle)
         else:
             self.step = Step.CONNECTING
-            self.connect = self.hub.dial(address, self)
-
-    def _without(self, names: frozenset[bytes], key: bytes | None) -> frozenset[bytes]:
-        """Header lines that must not pass: those of `names`, and credentials that are ours or give way to a key."""
-        if self.caller.ours:
-            names |= CREDENTIALS
-        elif key is not None:
-            names |= AUTHORIZATION
-        return names | PACKED if self.answer.beating else names
+            self.connect = hub.dial(address, self)
 
     def reached(self, upstream: Upstream) -> None:
         """The server took the connection."""
@@ -147,13 +131,13 @@ class Call(Request):
         ):
             self.client.write(head)
 
-    def response_head(self, read: ResponseHead, length: int | None, *, alone: bool) -> None:
-        """The final head; `alone`: nothing of the body came with it."""
+    def response_head(self, read: ResponseHead, length: int | None, framing: bytes, *, alone: bool) -> None:
+        """The final head, and what frames its body; `alone`: nothing of the body came with it."""
         self.record.answered(read.status, self.hub.now())
         self._data = b""
         self.digest()
         self.settle_close()
-        self.answer.begin(read, to_end=length is None and not read.chunked)
+        self.answer.begin(read, framing, to_end=length is None and not read.chunked)
         if alone:
             self.answer.flush()
 

@@ -1,6 +1,6 @@
 """One request as its client and the holding drive it: bytes come, it's routed, held or sent, or its client leaves."""
 
-from headway.core.route import Local, Refuse, To, route
+from headway.core.route import Local, Refuse, To
 from headway.gate import local
 from headway.gate.call import Call
 from headway.gate.heads import BadRequest
@@ -47,9 +47,9 @@ class Exchange(Call):
 
     def _admit(self) -> None:
         hub, head = self.hub, self.head
-        model = self.intake.what.model or local.query_model(head.path)
+        model = self.look.named(self.intake.what.model)
         self.record.model = model
-        match route(hub.routes, head.method, head.path, model, self.fixed):
+        match self.look.way(model):
             case Local(kind, service, name):
                 self.say_local(*hub.answer(head, kind, service, name))
             case Refuse(code, status, facts):

@@ -6,10 +6,12 @@ Lines that pass keep their bytes. Anything two servers could read differently is
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
 import httptools
+
+from headway.gate.known import Known, cut, length_in
 
 HEAD_MAX_BYTES = 64 * 1024
 BODYLESS_STATUS = (204, 304)
@@ -48,9 +50,15 @@ class BadResponse(Exception):
 
 
 class RequestHead:
-    """One request head. `lines` are the header lines that may pass; `fields` the values the gate looks at."""
+    """One request head. `lines` are the header lines that may pass; `fields` the values the gate looks at.
 
-    __slots__ = ("asks", "chunked", "fields", "keep", "length", "lines", "method", "minor", "path", "upgrade")
+    Requests that come with the same bytes share it, so nothing of it changes once it was read; of theirs only the
+    length may differ. `seen` is what the gate made of it the last time.
+    """
+
+    __slots__ = (
+        "asks", "chunked", "fields", "keep", "length", "lines", "method", "minor", "path", "seen", "upgrade",
+    )  # fmt: skip
 
     def __init__(self, method: str, target: bytes, minor: int) -> None:
         self.method, self.minor = method, minor
@@ -59,6 +67,7 @@ class RequestHead:
         self.fields: dict[bytes, bytes] = {}
         self.length: int | None = None
         self.chunked = self.upgrade = False
+        self.seen: Any = None
         self.asks = False  # it has headers that are for us
         self.keep = minor == 1
 
@@ -79,12 +88,27 @@ class _Nothing:
     """llhttp checks a head's grammar; nobody listens."""
 
 
-def read_request(head: bytes) -> RequestHead:
-    """Read a request head (request line to empty line).
+_REQUESTS: Final[Known[RequestHead]] = Known()
+
+
+def read_request(head: bytes) -> tuple[RequestHead, int | None]:
+    """Read a request head (request line to empty line), and its Content-Length.
 
     Raises:
         BadRequest: not HTTP/1, or a framing that could be read in two ways.
     """
+    key, row = cut(head)
+    read = _REQUESTS.get(key, row)
+    if read is None:
+        read = _parse_request(head)
+        if b"upgrade" not in read.fields:  # one with a body is none: that depends on the length
+            _REQUESTS.keep(key, row, read)
+    elif row:
+        return read, length_in(row)
+    return read, read.length
+
+
+def _parse_request(head: bytes) -> RequestHead:
     try:
         httptools.HttpRequestParser(_Nothing()).feed_data(head)
     except httptools.HttpParserUpgrade:
@@ -212,27 +236,18 @@ def tokens(value: bytes) -> frozenset[bytes]:
     return frozenset(word.strip(b" \t").lower() for word in value.split(b",") if word.strip(b" \t"))
 
 
-def write_request(
-    read: RequestHead,
-    path: bytes,
-    host: bytes,
-    request_id: str,
-    *,
-    framing: bytes,
-    key: bytes | None = None,
-    without: frozenset[bytes] = frozenset(),
+def begin_request(
+    read: RequestHead, target: bytes, host: bytes, key: bytes | None, without: frozenset[bytes]
 ) -> bytes:
-    """The head for the upstream.
+    """The head for the upstream, up to the line that frames the body.
 
     Args:
-        path: request target there.
+        target: request target there.
         host: value of Host.
-        request_id: value of X-Request-Id.
-        framing: the header line that says where the body ends, empty for no body.
         key: the service's own key, put in as `Authorization: Bearer`.
-        without: names (lower case) of lines that must not pass this time.
+        without: names (lower case) of lines that must not pass.
     """
-    out = [b"%b %b HTTP/1.1" % (read.method.encode("latin-1"), path), b"Host: " + host]
+    out = [b"%b %b HTTP/1.1" % (read.method.encode("latin-1"), target), b"Host: " + host]
     if without:
         out += [row for row in read.lines if row.partition(b":")[0].lower() not in without]
     else:
@@ -241,40 +256,55 @@ def write_request(
         out.append(b"Authorization: Bearer " + key)
     if read.upgrade:
         out += [b"Connection: Upgrade", b"Upgrade: " + read.fields[b"upgrade"]]
-    if framing:
-        out.append(framing)
-    out.append(b"X-Request-Id: " + request_id.encode("latin-1"))
-    out += [b"", b""]
+    out.append(b"")
     return b"\r\n".join(out)
 
 
 class ResponseHead:
-    """One response head, and what its framing means for the connection."""
+    """One response head, and what its framing means for the connection. Answers that come with the same bytes share
+    it, so nothing of it changes once it was read; of theirs only the length may differ.
+
+    `plain` is how it is passed on, up to the line that frames the body; `said` are the names of its lines there.
+    """
 
     __slots__ = (
-        "chunked", "encoded", "framing", "keep", "length", "lines", "media", "start", "status", "upgrade",
+        "chunked", "encoded", "framing", "keep", "length", "media", "plain", "said", "status", "stream", "upgrade",
     )  # fmt: skip
 
-    def __init__(self, start: bytes, status: int, keep: bool) -> None:
-        self.start, self.status, self.keep = start, status, keep
-        self.lines: list[bytes] = []
+    def __init__(self, start: bytes) -> None:
+        self.status, self.keep = int(start[9:12]), start[:8] != b"HTTP/1.0"
         self.length: int | None = None
         self.chunked = self.encoded = False
         self.framing = self.media = self.upgrade = b""
 
-    @property
-    def stream(self) -> bool:
-        """Whether proxies behind must not buffer it."""
-        return self.media.startswith((b"text/event-stream", b"application/x-ndjson"))
+    def pass_on(self, start: bytes, lines: list[bytes]) -> None:
+        """Note what passes."""
+        self.stream = self.media.startswith((b"text/event-stream", b"application/x-ndjson"))
+        self.said = frozenset(row.partition(b":")[0].lower() for row in lines)
+        self.plain = b"\r\n".join((start, *lines, b""))
 
 
-def read_response(head: bytes) -> ResponseHead:
-    """Read a response head. Raises BadResponse."""
+_RESPONSES: Final[Known[ResponseHead]] = Known()
+
+
+def read_response(head: bytes) -> tuple[ResponseHead, int | None, bytes]:
+    """Read a response head, its Content-Length, and the line that frames the body (b"": none). Raises BadResponse."""
+    key, row = cut(head)
+    read = _RESPONSES.get(key, row)
+    if read is None:
+        read = _parse_response(head)
+        _RESPONSES.keep(key, row, read)
+    elif row:
+        return read, length_in(row), row
+    return read, read.length, read.framing
+
+
+def _parse_response(head: bytes) -> ResponseHead:
     rows = head[:-4].split(b"\r\n")
     start = rows[0]
     if not start.startswith(b"HTTP/1.") or not start[9:12].isdigit() or start[8:9] != b" ":
         raise BadResponse("status line")
-    read = ResponseHead(start, int(start[9:12]), start[:8] != b"HTTP/1.0")
+    read, lines = ResponseHead(start), []
     named: frozenset[bytes] = frozenset()
     for row in rows[1:]:
         name, colon, value = row.partition(b":")
@@ -293,19 +323,18 @@ def read_response(head: bytes) -> ResponseHead:
             if value.strip().lower() != b"chunked":
                 raise BadResponse("transfer-encoding")
             read.chunked, read.framing = True, row
-        elif key == b"content-type":
-            read.media = value.strip().lower()
-            read.lines.append(row)
-        elif key == b"content-encoding":
-            read.encoded = True
-            read.lines.append(row)
         elif key not in (b"keep-alive", b"proxy-connection", b"proxy-authenticate"):
-            read.lines.append(row)
+            if key == b"content-type":
+                read.media = value.strip().lower()
+            elif key == b"content-encoding":
+                read.encoded = True
+            lines.append(row)
     if named:
-        read.lines = [row for row in read.lines if row.partition(b":")[0].lower() not in named]
+        lines = [row for row in lines if row.partition(b":")[0].lower() not in named]
         read.keep = b"close" not in named if read.keep else b"keep-alive" in named
     if read.chunked and read.length is not None:
         raise BadResponse("length and chunked")
+    read.pass_on(start, lines)
     return read
 
 
@@ -319,20 +348,17 @@ def write_response(
         close: the connection ends with this answer.
         more: lines of ours, each added unless the server says the same header itself.
     """
-    out = [read.start, *read.lines]
+    said, out = read.said, read.plain
     if framing:
-        out.append(framing)
-    lower = [row[:18].lower() for row in read.lines]
-    if read.stream and not any(row.startswith(b"x-accel-buffering:") for row in lower):
-        out.append(b"X-Accel-Buffering: no")
-    if not any(row.startswith(b"x-request-id:") for row in lower):
-        out.append(b"X-Request-Id: " + request_id.encode("latin-1"))
+        out += framing + b"\r\n"
+    if read.stream and b"x-accel-buffering" not in said:
+        out += b"X-Accel-Buffering: no\r\n"
+    if b"x-request-id" not in said:
+        out += b"X-Request-Id: %b\r\n" % request_id.encode("latin-1")
     if more:
-        said = {row.partition(b":")[0].lower() for row in read.lines}
-        out += [row for row in more if row.partition(b":")[0].lower() not in said]
+        out += b"".join(row + b"\r\n" for row in more if row.partition(b":")[0].lower() not in said)
     if read.status == 101:
-        out += [b"Connection: Upgrade", b"Upgrade: " + read.upgrade]
+        out += b"Connection: Upgrade\r\nUpgrade: %b\r\n" % read.upgrade
     elif close:
-        out.append(b"Connection: close")
-    out += [b"", b""]
-    return b"\r\n".join(out)
+        out += b"Connection: close\r\n"
+    return out + b"\r\n"

@@ -2,12 +2,11 @@
 that; else piece by piece, unread.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from headway.core.wire import Service
 from headway.gate import bodies, early
-from headway.gate.heads import BadRequest, RequestHead
+from headway.gate.heads import BadRequest
+from headway.gate.look import Look
 
 SMALL_JSON_BYTES = 1024 * 1024  # a JSON body up to this is kept whole so that it can be sent once more
 ENCODING: Final = frozenset((b"content-encoding",))
@@ -15,8 +14,7 @@ TRAILER: Final = frozenset((b"trailer",))
 NOTHING: Final[frozenset[bytes]] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """What is sent of a body: the header line that frames it, its bytes (or its first ones), and the names of header
     lines that aren't true any more."""
 
@@ -28,62 +26,52 @@ class Outgoing:
 class Intake:
     """One body. `what` is what it says, once it was read; `buffered` says whether it's read whole.
 
-    `expects`: its client waits for `100 Continue`. `streams`: it's passed on as it comes, so it can be sent only
-    once. This and `buffered` are false while its beginning is read.
+    `done`: it's here to its end. `expects`: its client waits for `100 Continue`. `streams`: it's passed on as it
+    comes, so it can be sent only once. This and `buffered` are false while its beginning is read.
     """
 
     __slots__ = (
-        "_body", "_coding", "_early", "_raw", "bound", "buffered", "expects", "head", "in_bytes", "media", "streams",
+        "_chunks", "_early", "_left", "_length", "_look", "_raw", "buffered", "done", "expects", "in_bytes", "streams",
         "what",
     )  # fmt: skip
 
-    def __init__(self, head: RequestHead, bound: bool, row: Service | None) -> None:
-        """Decide how it is read. `bound`: port or path already name the service, `row`, unless it's unknown.
-
-        Raises BadRequest when it must be read and can't be.
-        """
-        self.head, self.bound = head, bound
-        self.media = head.text(b"content-type")
-        self.what = bodies.Read(b"")
-        self.in_bytes = 0
+    def __init__(self, look: Look, length: int | None) -> None:
+        """Raises BadRequest when the body must be read and can't be."""
+        self._look, self._length = look, length
+        self.what = bodies.NOTHING
+        self.in_bytes = self._left = 0
         self.buffered = self.streams = False
-        self._raw: list[bytes] = []  # as it came, framing and all
-        self._body: bodies.Length | bodies.Chunked | None = None
+        self.expects = look.expects
+        self._raw: bytes | list[bytes] = b""  # as it came, framing and all
         self._early: early.Window | None = None
-        self.expects = head.minor == 1 and head.fields.get(b"expect", b"").lower() == b"100-continue"
-        self._coding = head.text(b"content-encoding").lower()
-        if self._coding == "identity":
-            self._coding = ""
-        if head.chunked or head.length:
-            self._body = bodies.Chunked(None) if head.chunked else bodies.Length(head.length or 0, None)
-            self._decide(row)
+        self._chunks: bodies.Chunked | None = None
+        self.done = not length and not look.head.chunked
+        if not self.done:
+            self._left = length or 0
+            self._chunks = bodies.Chunked(None) if look.head.chunked else None
+            self._decide(look, length)
 
-    def _decide(self, row: Service | None) -> None:
-        length = self.head.length
-        is_json, is_form = "json" in self.media.lower(), bodies.is_form(self.media)
-        readable = not self._coding or self._coding in bodies.CODINGS
-        renamed = row is not None and row.model is not None and (is_form or is_json)
-        must = not self.bound or renamed
+    def _decide(self, look: Look, length: int | None) -> None:
+        must, coding = look.must, look.coding
+        readable = not coding or coding in bodies.CODINGS
         fits = length is None or length <= (bodies.BUFFER_MAX_BYTES if must else SMALL_JSON_BYTES)
-        if fits and (readable if must else is_json and length is not None):
+        if fits and (readable if must else look.is_json and length is not None):
             self.buffered = True
-        elif must and not fits and not self._coding:
-            self._early = early.Window(self.media, length or 0)
-        elif not self.bound:
+        elif must and not fits and not coding:
+            self._early = early.Window(look.media, length or 0)
+        elif not look.bound:
             raise BadRequest("content_encoding", 415) if not readable else BadRequest("body_too_large", 413)
         else:
             self.streams = True
 
     @property
-    def done(self) -> bool:
-        """Whether the request is here to its end."""
-        return self._body is None or self._body.done
-
-    @property
     def broken(self) -> bool:
         """Whether it should be JSON and is not. A server would refuse it, so nobody has to step aside for it."""
-        empty = self._body is None and self.head.method == "POST" and bodies.says_json(self.media)
-        return empty or (self.buffered and self.what.broken)
+        if self.buffered:
+            return self.what.broken
+        look = self._look
+        empty = not self._length and not look.head.chunked and look.head.method == "POST"
+        return empty and bodies.says_json(look.media)
 
     @property
     def reads_first(self) -> bool:
@@ -91,7 +79,7 @@ class Intake:
 
         A client that waits for `100 Continue` and named its service is admitted first.
         """
-        return not self.read and not (self.expects and self.bound)
+        return not self.read and not (self.expects and self._look.bound)
 
     @property
     def read(self) -> bool:
@@ -100,44 +88,61 @@ class Intake:
 
     def feed(self, data: bytes) -> int:
         """Take bytes; returns how many belong to this body. Raises BadRequest."""
-        body = self._body
-        if body is None or body.done:
+        if self.done:
             return 0
-        used = body.feed(data)
+        chunks = self._chunks
+        if chunks is None:
+            used = min(self._left, len(data))
+            self._left -= used
+            self.done = not self._left
+        else:
+            used = chunks.feed(data)
+            self.done = chunks.done
         self.in_bytes += used
         if self.buffered:
-            self._raw.append(data if used == len(data) else data[:used])
-            if self.in_bytes > bodies.BUFFER_MAX_BYTES:
-                raise BadRequest("body_too_large", 413)
-            if self.done:
-                self._read_whole()
+            self._keep(data if used == len(data) else data[:used])
         elif self._early is not None and not self.streams:
             self._early.feed(data[:used])
             if self._early.full:
                 self._read_early(self._early)
         return used
 
+    def _keep(self, data: bytes) -> None:
+        if self.done and not self._raw:
+            self._raw = data
+            self._read_whole(data)
+            return
+        if not isinstance(self._raw, list):
+            self._raw = []
+        self._raw.append(data)
+        if self.in_bytes > bodies.BUFFER_MAX_BYTES:
+            raise BadRequest("body_too_large", 413)
+        if self.done:
+            self._raw = b"".join(self._raw)
+            self._read_whole(self._raw)
+
     def outgoing(self, model: str | None, *, ollama: bool) -> Outgoing:
         """What to send to a server that knows the service as `model` (None: as the caller does)."""
-        head = self.head
+        look = self._look
         if self._early is not None:
             data = self._early.rewritten(model)
-            return Outgoing(b"Content-Length: %d" % (self._early.length_of(data)), data)
+            return Outgoing(b"Content-Length: %d\r\n" % (self._early.length_of(data)), data)
         if self.buffered:
-            body = bodies.rewrite(self.what, self.media, model, ollama=ollama)
+            body = bodies.rewrite(self.what, look.media, model, ollama=ollama)
             if body is not self.what.body:
                 return self._changed(body)
         framing = b""
-        if head.chunked:
-            framing = b"Transfer-Encoding: chunked"
-        elif head.length is not None:
-            framing = b"Content-Length: %d" % head.length
-        return Outgoing(framing, self._raw[0] if len(self._raw) == 1 else b"".join(self._raw))
+        if look.head.chunked:
+            framing = b"Transfer-Encoding: chunked\r\n"
+        elif self._length is not None:
+            framing = b"Content-Length: %d\r\n" % self._length
+        raw = self._raw
+        return Outgoing(framing, raw if isinstance(raw, bytes) else b"".join(raw))
 
     def forget(self) -> None:
         """Let its bytes go: it was answered, and won't be sent again."""
-        self.what = bodies.Read(b"", self.what.model, self.what.stream)
-        self._raw, self._early = [], None
+        self.what = bodies.STREAM if self.what.stream else bodies.NOTHING
+        self._raw, self._early = b"", None
 
     def take_continue(self) -> bytes:
         """The interim answer that lets the client send its body, once, if it waits for it."""
@@ -146,33 +151,36 @@ class Intake:
 
     # Inside
 
-    def _read_whole(self) -> None:
-        body: bytes | None = self._raw[0] if len(self._raw) == 1 else b"".join(self._raw)
-        self._raw = [body] if body else []
-        if self.head.chunked and body:
+    def _read_whole(self, raw: bytes) -> None:
+        look, body = self._look, raw
+        if self._chunks is not None and body:
             parts: list[bytes] = []
             bodies.Chunked(parts).feed(body)
             body = b"".join(parts)
-        if self._coding and body is not None:
-            if self._coding not in bodies.CODINGS:
+        if look.coding:
+            if look.coding not in bodies.CODINGS:
                 self.what = bodies.Read(body)
                 return
-            body = bodies.unpack(body, self._coding)
-        self.what = bodies.Read(b"", broken=True) if body is None else bodies.read_body(body, self.media)
+            content = bodies.unpack(body, look.coding)
+            if content is None:
+                self.what = bodies.Read(b"", broken=True)
+                return
+            body = content
+        self.what = bodies.read_body(body, look.media)
 
     def _read_early(self, window: early.Window) -> None:
         self.what = window.read()
         self.streams = True
-        if self.what.model is None and not self.bound:
+        if self.what.model is None and not self._look.bound:
             raise BadRequest("body_too_large", 413)
 
     def _changed(self, body: bytes) -> Outgoing:
-        without = ENCODING if self._coding else NOTHING
-        trailer = self._body.trailer if isinstance(self._body, bodies.Chunked) else b""
+        without = ENCODING if self._look.coding else NOTHING
+        trailer = self._chunks.trailer if self._chunks is not None else b""
         if trailer:
             return Outgoing(
-                b"Transfer-Encoding: chunked",
+                b"Transfer-Encoding: chunked\r\n",
                 b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailer),
                 without,
             )
-        return Outgoing(b"Content-Length: %d" % len(body), body, without | TRAILER)
+        return Outgoing(b"Content-Length: %d\r\n" % len(body), body, without | TRAILER)

@@ -5,10 +5,11 @@ import math
 from typing import TYPE_CHECKING
 
 from headway.gate import local, refusals
-from headway.gate.callers import check_caller, check_place, needs_token
+from headway.gate.callers import check_place, needs_token
 from headway.gate.connection import Connection, Takes
 from headway.gate.exchange import Exchange
 from headway.gate.heads import HEAD_MAX_BYTES, BadRequest, RequestHead, read_request
+from headway.gate.look import Place, looked
 from headway.gate.request import Request
 from headway.gate.upstream import HIGH_BYTES
 
@@ -26,18 +27,17 @@ class Client(Connection):
     """One client connection. `fixed` is the service of the port it came to, None for the front door."""
 
     __slots__ = (
-        "_pending", "_takes", "exchange", "fixed", "full", "hub", "linger_s", "must_close", "peer", "read_s", "since_s",
-        "token_needed",
+        "_pending", "_takes", "exchange", "fixed", "full", "hub", "linger_s", "must_close", "place", "read_s", "since_s",
     )  # fmt: skip
 
     def __init__(self, hub: "Hub", fixed: str | None) -> None:
         super().__init__()
         self.hub, self.fixed = hub, fixed
         self.exchange: Exchange | None = None
-        self.must_close = self.token_needed = False
+        self.must_close = False
         self.full = False  # it reads slower than its server writes
         self._takes = Takes()
-        self.peer = ""
+        self.place: Place = ("", fixed, False)
         self.read_s = 0.0
         self.since_s = 0.0  # between requests: since when; in a head: when its first byte came
         self.linger_s: float | None = None
@@ -49,9 +49,9 @@ class Client(Connection):
         self.transport = transport  # type: ignore[assignment]
         transport.set_write_buffer_limits(HIGH_BYTES)  # type: ignore[attr-defined]
         peer = transport.get_extra_info("peername")
-        self.peer = str(peer[0]) if isinstance(peer, tuple) else "local"
         here = transport.get_extra_info("sockname")
-        self.token_needed = isinstance(here, tuple) and needs_token(str(here[0]))
+        asks = str(peer[0]) if isinstance(peer, tuple) else "local"
+        self.place = (asks, self.fixed, isinstance(here, tuple) and needs_token(str(here[0])))
         self.read_s = self.since_s = self.hub.now()
         self.hub.clients.add(self)
 
@@ -157,26 +157,22 @@ class Client(Connection):
             return
         head, self._pending = self._pending[: end + 4], self._pending[end + 4 :]
         try:
-            read = read_request(head)
+            read, length = read_request(head)
         except BadRequest as error:
             self._refuse(error)
             return
         id = self.hub.request_id(read)
         try:
-            self._begin(read, id)
+            self._begin(read, length, id)
         except BadRequest as error:
             self._refuse(error, read, id)
 
-    def _begin(self, head: RequestHead, id: str) -> None:
+    def _begin(self, head: RequestHead, length: int | None, id: str) -> None:
         hub = self.hub
-        check_place(head, hub.hosts, hub.origins, self.peer)
-        preflight = local.preflight(head, hub.origins) if head.method == "OPTIONS" else None
-        if preflight is not None and head.keep and not (head.chunked or head.length):
-            self.write(preflight)
-            self.hub.loop.call_soon(self._next)
+        if head.method == "OPTIONS" and head.keep and not (head.chunked or length) and self._preflight(head):
             return
-        caller = check_caller(head, hub.tokens, self.peer, token_needed=self.token_needed)
-        exchange = Exchange(self, hub, head, caller, id)
+        look = looked(hub, head, self.place)
+        exchange = Exchange(self, hub, look, length, id)
         self.exchange = exchange
         exchange.begin()
         if self._pending and self.exchange is exchange:
@@ -185,6 +181,16 @@ class Client(Connection):
             self._pending = rest + self._pending
             if len(self._pending) > PENDING_HIGH_BYTES:
                 self.pause("pipeline")
+
+    def _preflight(self, head: RequestHead) -> bool:
+        """Answer a page's question whether it may ask: that needs no token. False for another request."""
+        check_place(head, self.hub.hosts, self.hub.origins, self.place[0])
+        said = local.preflight(head, self.hub.origins)
+        if said is None:
+            return False
+        self.write(said)
+        self.hub.loop.call_soon(self._next)
+        return True
 
     def _refuse(self, error: BadRequest, head: RequestHead | None = None, id: str = "") -> None:
         """A request that isn't read further: answer, and let the client read it before the close."""

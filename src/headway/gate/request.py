@@ -7,13 +7,12 @@ import asyncio
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from headway.core.route import To, locate
+from headway.core.route import To
 from headway.gate import bodies
 from headway.gate.answer import Answer
-from headway.gate.callers import Caller
-from headway.gate.heads import RequestHead
 from headway.gate.intake import Intake
 from headway.gate.lines import Line, Refused
+from headway.gate.look import Look
 from headway.gate.record import Record
 from headway.gate.tunnel import Tunnel
 from headway.gate.upstream import Upstream
@@ -41,20 +40,16 @@ class Request:
     """One request. `Call` adds what happens with the server, `Exchange` what the client and the holding say."""
 
     __slots__ = (
-        "answer", "beat_at_s", "caller", "connect", "fixed", "head", "hub", "intake", "line", "record", "step",
-        "ticket", "to", "tunnel", "upstream",
+        "answer", "beat_at_s", "caller", "connect", "head", "hub", "intake", "line", "look", "record", "step", "ticket",
+        "to", "tunnel", "upstream",
     )  # fmt: skip
 
-    def __init__(
-        self, client: "Client", hub: "Hub", head: RequestHead, caller: Caller, request_id: str
-    ) -> None:
+    def __init__(self, client: "Client", hub: "Hub", look: Look, length: int | None, request_id: str) -> None:
         """Raises BadRequest when its body is too large to be read."""
-        self.hub, self.head, self.caller, self.fixed = hub, head, caller, client.fixed
-        place = locate(hub.routes, head.path, client.fixed)
-        row = hub.routes.services.get(place.service) if place.service is not None else None
-        self.intake = Intake(head, place.service is not None, row)
-        self.record = Record(request_id, hub.now(), head.method)
-        self.answer = Answer(client, head, self.record)
+        self.hub, self.look, self.head, self.caller = hub, look, look.head, look.caller
+        self.intake = Intake(look, length)
+        self.record = Record(request_id, hub.now(), look.head.method)
+        self.answer = Answer(client, look.head, self.record)
         self.step = Step.READING
         self.line: Line | None = None
         self.to: To | None = None

@@ -25,9 +25,9 @@ IDLE_MAX = 64  # per address
 HIGH_BYTES = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Address:
-    """Where a service listens. `prefix` is put before every path; `path` is a Unix socket."""
+    """Where a service listens; made by `read_address`, once for each URL. `prefix` is put before every path; `path` is a Unix socket."""
 
     host: str
     port: int
@@ -94,7 +94,7 @@ class Upstream(asyncio.Protocol):
     """One connection. `exchange` is the request it serves, None while idle."""
 
     __slots__ = (
-        "_buffer", "_extra", "_left", "_parser", "_parts", "address", "closed", "exchange", "head", "head_only",
+        "_buffer", "_extra", "_keep", "_left", "_parser", "_parts", "address", "closed", "exchange", "head", "head_only",
         "idle_since_s", "over", "pool", "responded", "reused", "transport", "tunnel",
     )  # fmt: skip
 
@@ -108,7 +108,7 @@ class Upstream(asyncio.Protocol):
 
     def _reset(self) -> None:
         self.head: ResponseHead | None = None
-        self.responded = self.over = self._extra = self.head_only = False
+        self.responded = self.over = self._extra = self._keep = self.head_only = False
         self._buffer = b""
         self._left: int | None = None
         self._parser: httptools.HttpResponseParser | None = None
@@ -203,7 +203,7 @@ class Upstream(asyncio.Protocol):
             return
         head, rest = data[: end + 4], data[end + 4 :]
         self._buffer = b""
-        read = read_response(head)
+        read, length, framing = read_response(head)
         assert self.exchange is not None
         if read.status == 101:
             self.exchange.tunnel_open(read, rest)
@@ -221,8 +221,9 @@ class Upstream(asyncio.Protocol):
             self._parser = httptools.HttpResponseParser(self)
             self._parser.feed_data(head)
         else:
-            self._left = read.length
-        self.exchange.response_head(read, self._left, alone=not rest)
+            self._left = length
+        self._keep = read.keep
+        self.exchange.response_head(read, self._left, framing, alone=not rest)
         if rest:
             self._body(rest)
         elif self._left == 0:
@@ -242,7 +243,7 @@ class Upstream(asyncio.Protocol):
             exchange.response_data(data, [data])
         else:
             if len(data) > self._left:
-                head.keep, data = False, data[: self._left]
+                self._keep, data = False, data[: self._left]
             self._left -= len(data)
             self.over = self._left == 0
             if data:
@@ -264,7 +265,7 @@ class Upstream(asyncio.Protocol):
 
     def _finish(self) -> None:
         exchange, self.exchange = self.exchange, None
-        keep = self.head is not None and self.head.keep
+        keep = self._keep
         if exchange is not None:
             exchange.response_over(self if keep else None)
         if not keep:
