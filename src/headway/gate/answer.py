@@ -21,20 +21,18 @@ KEPT: Final = (b"Connection: keep-alive",)  # an HTTP/1.0 client must be told
 class Answer:
     """One answer. `client` is None once it's gone: then everything is dropped."""
 
-    __slots__ = (
-        "_chunked", "_clipped", "_error", "_more", "_recode",
-        "_unsent", "beating", "client", "head", "record", "started",
-    )  # fmt: skip
+    started = False  # bytes of an answer went out
+    beating = False  # its head was ours: heartbeats
+    _recode = _clipped = False
+    _error = _unsent = b""
+    _more: tuple[bytes, ...] = ()
 
     def __init__(self, client: "Client", head: RequestHead, record: Record) -> None:
         self.client: Client | None = client
         self.head, self.record = head, record
-        self.started = False  # bytes of an answer went out
-        self.beating = False  # its head was ours: heartbeats
         self._chunked = head.minor == 1
-        self._recode = self._clipped = False
-        self._error = self._unsent = b""
-        self._more = local.cors(head, client.hub.origins) if b"origin" in head.fields else ()
+        if b"origin" in head.fields:
+            self._more = local.cors(head, client.hub.origins)
 
     @property
     def shape(self) -> refusals.Shape:
@@ -80,11 +78,16 @@ class Answer:
         if record.usage is not None:
             for part in parts:
                 record.usage.feed(part)
-        if self._unsent:
+        client = self.client
+        if not self._recode:
+            if self._unsent:
+                data, self._unsent = self._unsent + data, b""
+            self.started = True
+            if client is not None:
+                client.write(data)
+        elif self._unsent:
             first, self._unsent = self._unsent, b""
-            self.write(first + (b"".join(parts) if self._recode else data))
-        elif not self._recode:
-            self.write(data)
+            self.write(first + b"".join(parts))
         elif self._clipped:
             self._error = (self._error + b"".join(parts))[:ERROR_TEXT_MAX_BYTES]
         elif self.beating:

@@ -26,13 +26,13 @@ class _Message(msgspec.Struct):
     """What is looked at of one message."""
 
     role: Any = None
+    content: msgspec.Raw = msgspec.Raw(b"")
 
 
 _Object = dict[str, msgspec.Raw]
 _OBJECT: Final = msgspec.json.Decoder(_Object)
-_MESSAGE: Final = msgspec.json.Decoder(_Message)
+_MESSAGES: Final = msgspec.json.Decoder(list[_Message])
 _STRING: Final = msgspec.json.Decoder(str)
-_LIST: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _ENCODER: Final = msgspec.json.Encoder()
 _HEX: Final = re.compile(rb"[0-9A-Fa-f]{1,15}\Z")
 _FIELD: Final = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\x00-\x08\x0a-\x1f\x7f]*\r\n\Z")
@@ -208,20 +208,16 @@ def conversation(read: Read, salt: str, client: str) -> str | None:
     messages = None if fields is None else fields.get("messages", fields.get("input"))
     if not salt or fields is None or messages is None:
         return None
-    seen: list[bytes | msgspec.Raw] = [
-        salt.encode(),
-        client.encode(),
-        fields.get("system", fields.get("instructions", b"")),
-    ]
-    if memoryview(messages)[0] == ord('"'):  # the input of a response may be just what the user says
-        return _digest([*seen, messages])
+    seen: list[bytes | msgspec.Raw] = [salt.encode(), client.encode()]
+    seen.append(fields.get("system", fields.get("instructions", b"")))
     try:
-        for raw in _LIST.decode(messages):
-            seen.append(raw)
-            if _MESSAGE.decode(raw).role == "user":
+        for message in _MESSAGES.decode(messages):
+            seen.append(message.content)
+            if message.role == "user":
                 return _digest(seen)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+        # the input of a response may be just what the user says
+        return _digest([*seen, messages]) if memoryview(messages)[0] == ord('"') else None
     return None
 
 

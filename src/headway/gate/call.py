@@ -1,17 +1,12 @@
 """The call to the server: dial or take an idle connection, send, pass the answer on, once more where that is safe."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from headway.gate.heads import BadResponse, ResponseHead, write_response
 from headway.gate.lines import Held, Refused, refusal
-from headway.gate.look import Look
 from headway.gate.request import Request, Step
 from headway.gate.tunnel import Tunnel
 from headway.gate.upstream import Upstream, read_address
-
-if TYPE_CHECKING:
-    from headway.gate.hub import Hub
-    from headway.gate.protocol import Client
 
 UPLOAD_HIGH_BYTES = 256 * 1024
 PACKED: Final = frozenset(
@@ -22,14 +17,7 @@ PACKED: Final = frozenset(
 class Call(Request):
     """A request and its call."""
 
-    __slots__ = ("_data", "_retried", "_upload", "_upload_bytes")
-
-    def __init__(self, client: "Client", hub: "Hub", look: Look, length: int | None, request_id: str) -> None:
-        super().__init__(client, hub, look, length, request_id)
-        self._data = b""
-        self._retried = False
-        self._upload: list[bytes] = []
-        self._upload_bytes = 0
+    __slots__ = ()
 
     # To the server
 
@@ -90,14 +78,17 @@ class Call(Request):
 
     def _attach(self, upstream: Upstream) -> None:
         self.step, self.upstream = Step.SENT, upstream
-        self.say_continue()
-        upload, self._upload = self._upload, []
-        upstream.start(self, b"".join((self._data, *upload)), head_only=self.head.method == "HEAD")
+        data, client = self._data, self.answer.client
+        if self.intake.expects:
+            self.say_continue()
+        if self._upload:
+            data, self._upload = b"".join((data, *self._upload)), []
+        upstream.start(self, data, head_only=self.head.method == "HEAD")
         if self.intake.streams:
             self._data = b""
-        if self.client is not None:
-            self.client.unpause("upload")
-            upstream.flow(paused=self.client.full)
+        if client is not None:
+            client.unpause("upload")
+            upstream.flow(paused=client.full)
 
     def send_upload(self, data: bytes) -> None:
         """A piece of a body that is passed on as it comes."""

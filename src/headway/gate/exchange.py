@@ -19,7 +19,8 @@ class Exchange(Call):
     def begin(self) -> None:
         """The head is here."""
         if self.intake.reads_first:
-            self.say_continue()
+            if self.intake.expects:
+                self.say_continue()
         else:
             self._admit()
 

@@ -7,7 +7,7 @@ between: a close that reads `pinning` sees every request that was or will be sen
 from collections.abc import Iterable
 
 from headway.core import wire
-from headway.gate.lines import STALL_FIRST_S, STALL_MAX_S, Forward, Held, Line, Moves, Refused, refusal
+from headway.gate.lines import NO_MOVES, STALL_FIRST_S, STALL_MAX_S, Forward, Held, Line, Moves, Refused, refusal
 from headway.gate.waiting import Phase, Ticket
 
 
@@ -48,7 +48,7 @@ class Holding:
         """Its server took the connection: whatever was refused before is over."""
         line = self.lines[ticket.service]
         if not line.stall_s:
-            return Moves()
+            return NO_MOVES
         line.settle(now_s)
         line.stall_s = 0.0
         return self._release(line)
@@ -76,7 +76,7 @@ class Holding:
         ticket.phase = Phase.OVER
         if ticket.demand and ticket.class_ == "attended":
             line.last_end_s = now_s
-        return self._release(line) if len(line.order) else Moves()
+        return self._release(line) if len(line.order) else NO_MOVES
 
     def left(self, ticket: Ticket) -> None:
         """A waiting request's client is gone: its place is given up, it is never sent."""

@@ -17,7 +17,7 @@ from headway.gate import local, metrics
 from headway.gate.beat import Beat
 from headway.gate.heads import RequestHead
 from headway.gate.holding import Holding
-from headway.gate.lines import Moves
+from headway.gate.lines import NO_MOVES, Moves
 from headway.gate.link import Effects, Identity, Link
 from headway.gate.record import unread
 from headway.gate.tunnel import Tunnel
@@ -46,9 +46,11 @@ class Hub:
         connect: Dial = dial,
     ) -> None:
         self.loop, self.put, self._boot, self._connect = loop, put, boot, connect
+        self.now = loop.time  # the loop's clock, in seconds
         self.holding = Holding()
         self._beat = Beat(self)
         self.link = Link(self.holding, identity, self._beat.lag_ms)
+        self._name = identity.gate
         self.pool = Pool()
         self.table: wire.Table | None = None
         self.routes: Routes = EMPTY
@@ -109,26 +111,22 @@ class Hub:
 
     # For exchanges
 
-    def now(self) -> float:
-        """The loop's clock, in seconds."""
-        return self.loop.time()
-
     def dispatch(self, moves: Moves) -> None:
         """Tell the owners of tickets what the holding decided."""
-        for ticket in moves.forward:
-            ticket.owner.granted()
-        for ticket, refused in moves.refuse:
-            ticket.owner.refused(refused)
+        if moves is not NO_MOVES:
+            for ticket in moves.forward:
+                ticket.owner.granted()
+            for ticket, refused in moves.refuse:
+                ticket.owner.refused(refused)
         self.poke()
 
     def poke(self) -> None:
         """Something changed: say it on the link when due, and watch the next bound."""
-        due_s = self.link.next_flush_s()
-        if due_s is not None:
-            now_s = self.now()
-            if due_s <= now_s:
+        if self._flush is None or self.holding.urgent or self.holding.drained:
+            due_s = self.link.next_flush_s()
+            if due_s is not None and due_s <= self.now():
                 self._flush_now()
-            elif self._flush is None:
+            elif due_s is not None and self._flush is None:
                 self._flush = self.loop.call_at(due_s, self._flush_now)
         if self.waiting or self._bound_s is not None or self.tunnels:
             self._watch()
@@ -157,7 +155,8 @@ class Hub:
 
     def request_id(self, head: RequestHead) -> str:
         """The caller's id when it is a plain one, else a new one."""
-        return local.given_id(head) or f"{self.link.identity.gate}-{next(self._ids):x}"
+        given = local.given_id(head) if b"x-request-id" in head.fields else None
+        return given or f"{self._name}-{next(self._ids):x}"
 
     def answer(
         self, head: RequestHead, kind: str, service: str | None, name: str | None = None
@@ -176,7 +175,6 @@ class Hub:
     def ended(self, exchange: "Request", how: str) -> None:
         """A request is over: count it and write its row."""
         now_s = self.now()
-        exchange.digest()
         self.counts.ended(exchange.record, now_s)
         self.put(exchange.record.row(now_s, how, self._boot))
 

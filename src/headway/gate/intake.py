@@ -108,9 +108,12 @@ class Intake:
         return used
 
     def _keep(self, data: bytes) -> None:
-        if self.done and not self._raw:
+        if self.done and not self._raw:  # all of it at once
             self._raw = data
-            self._read_whole(data)
+            if self._chunks is None and not self._look.coding:
+                self.what = bodies.read_body(data, self._look.media)
+            else:
+                self._read_whole(data)
             return
         if not isinstance(self._raw, list):
             self._raw = []

@@ -60,6 +60,9 @@ class Moves:
     refuse: list[tuple[Ticket, Refused]] = field(default_factory=list)
 
 
+NO_MOVES: Final = Moves()  # compared by identity; nobody adds to it
+
+
 class Line:
     """One service. Holding changes it; nobody else does."""
 

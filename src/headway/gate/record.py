@@ -13,44 +13,24 @@ from headway.gate.usage import Usage, looks_into
 class Record:
     """Filled in as the request goes. All `_s` are readings of the loop's clock until `row`."""
 
-    __slots__ = (
-        "arrived_s",
-        "caller",
-        "code",
-        "conversation",
-        "demand",
-        "engine",
-        "first_s",
-        "id",
-        "in_bytes",
-        "method",
-        "model",
-        "note",
-        "out_bytes",
-        "sent_s",
-        "service",
-        "status",
-        "usage",
-        "waited_for",
-        "was_held",
-    )  # fmt: skip
+    # what most requests leave as it is stands here: a thousand times a second counts
+    service: str | None = None
+    engine: str | None = None
+    model: str | None = None
+    waited_for: str | None = None
+    code: str | None = None
+    note: str | None = None
+    conversation: str | None = None
+    caller: Caller | None = None
+    demand = was_held = False
+    sent_s: float | None = None
+    first_s: float | None = None
+    status = 0
+    in_bytes = out_bytes = 0
+    usage: Usage | None = None
 
     def __init__(self, id: str, arrived_s: float, method: str) -> None:
         self.id, self.arrived_s, self.method = id, arrived_s, method
-        self.service: str | None = None
-        self.engine: str | None = None
-        self.model: str | None = None
-        self.waited_for: str | None = None
-        self.code: str | None = None
-        self.note: str | None = None
-        self.conversation: str | None = None
-        self.caller: Caller | None = None
-        self.demand = self.was_held = False
-        self.sent_s: float | None = None
-        self.first_s: float | None = None
-        self.status = 0
-        self.in_bytes = self.out_bytes = 0
-        self.usage: Usage | None = None
 
     def admitted(self, to: To, line: Line | None, caller: Caller) -> None:
         """It's known where it goes."""

@@ -40,7 +40,7 @@ class Request:
     """One request. `Call` adds what happens with the server, `Exchange` what the client and the holding say."""
 
     __slots__ = (
-        "answer", "beat_at_s", "caller", "connect", "head", "hub", "intake", "line", "look", "record", "step", "ticket",
+        "_data", "_retried", "_upload", "_upload_bytes", "answer", "beat_at_s", "caller", "connect", "head", "hub", "intake", "line", "look", "record", "step", "ticket",
         "to", "tunnel", "upstream",
     )  # fmt: skip
 
@@ -58,6 +58,10 @@ class Request:
         self.tunnel: Tunnel | None = None
         self.beat_at_s: float | None = None
         self.connect: asyncio.Task[None] | None = None
+        self._data = b""
+        self._retried = False
+        self._upload: list[bytes] = []
+        self._upload_bytes = 0
 
     @property
     def client(self) -> "Client | None":
@@ -101,10 +105,10 @@ class Request:
 
     def digest(self) -> None:
         """Note whose conversation it is, and let its body go: it's not needed any more."""
-        what = self.intake.what
-        if self.to is not None and self.to.demand and what.fields is not None:
-            self.record.conversation = bodies.conversation(what, self.hub.salt, self.caller.client)
-        self.intake.forget()
+        intake = self.intake
+        if intake.what.fields is not None and self.to is not None and self.to.demand:
+            self.record.conversation = bodies.conversation(intake.what, self.hub.salt, self.caller.client)
+        intake.forget()
 
     def settle_close(self) -> None:
         """Note whether the connection can be used again after this answer."""
@@ -163,8 +167,11 @@ class Request:
         """The request is over; told once. `cut`: break the client's connection, its answer is not whole."""
         if self.step is Step.OVER:
             return
-        self.detach()
+        if self.upstream is not None or self.connect is not None or self.step is Step.WAITING:
+            self.detach()
         self.step = Step.OVER
+        if self.intake.what is not bodies.NOTHING:
+            self.digest()
         self.give_back()
         self.hub.ended(self, how)
         client, self.answer.client = self.answer.client, None

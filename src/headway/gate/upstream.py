@@ -94,7 +94,7 @@ class Upstream(asyncio.Protocol):
     """One connection. `exchange` is the request it serves, None while idle."""
 
     __slots__ = (
-        "_buffer", "_extra", "_keep", "_left", "_parser", "_parts", "address", "closed", "exchange", "head", "head_only",
+        "_buffer", "_extra", "_keep", "_left", "_parser", "_parts", "_paused", "address", "closed", "exchange", "head", "head_only",
         "idle_since_s", "over", "pool", "responded", "reused", "transport", "tunnel",
     )  # fmt: skip
 
@@ -102,7 +102,7 @@ class Upstream(asyncio.Protocol):
         self.pool, self.address = pool, address
         self.transport: Transport | None = None
         self.exchange: Call | None = None
-        self.closed = self.reused = self.tunnel = False
+        self.closed = self.reused = self.tunnel = self._paused = False
         self.idle_since_s = 0.0
         self._reset()
 
@@ -174,19 +174,24 @@ class Upstream(asyncio.Protocol):
 
     def pause(self) -> None:
         """Stop reading: the client is slower."""
-        if self.transport is not None and not self.closed and not self.transport.is_closing():
-            self.transport.pause_reading()
-
-    def flow(self, *, paused: bool) -> None:
-        """Begin as the client is: the request before may have left it the other way."""
-        self.resume()
-        if paused:
-            self.pause()
+        if not self._paused:
+            self._paused = True
+            if self.transport is not None and not self.closed and not self.transport.is_closing():
+                self.transport.pause_reading()
 
     def resume(self) -> None:
         """Read on."""
-        if self.transport is not None and not self.closed and not self.transport.is_closing():
-            self.transport.resume_reading()
+        if self._paused:
+            self._paused = False
+            if self.transport is not None and not self.closed and not self.transport.is_closing():
+                self.transport.resume_reading()
+
+    def flow(self, *, paused: bool) -> None:
+        """Begin as the client is: the request before may have left it the other way."""
+        if paused:
+            self.pause()
+        else:
+            self.resume()
 
     # Inside
 

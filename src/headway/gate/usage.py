@@ -12,10 +12,15 @@ OVERLAP_BYTES = 512  # kept from one look to the next: a word may be cut in two
 CALL_MAX_BYTES = 64 * 1024  # a call whose arguments are longer is not looked at to its end
 LOOKED_INTO: Final = (b"text/event-stream", b"application/x-ndjson", b"application/json")
 
-_REASON: Final = re.compile(rb'_reason"\s*:\s*"([a-z_]{1,32})"')  # a literal first: four times as fast
-_REASONS: Final = (b'"finish', b'"stop', b'"done')
-_TOKENS: Final = re.compile(
-    rb'"(?:completion_tokens|output_tokens|eval_count|tokens_predicted|generated_tokens)"\s*:\s*(\d{1,9})'
+_Found = tuple[bytes, tuple[bytes, ...], re.Pattern[bytes]]  # a word, what may stand before it, the value after it
+_REASON: Final[_Found] = (
+    b'_reason"', (b'"finish', b'"stop', b'"done'), re.compile(rb'\s*:\s*"([a-z_]{1,32})"')
+)  # fmt: skip
+_NUMBER: Final = re.compile(rb"\s*:\s*(\d{1,9})")
+_TOKENS: Final[tuple[_Found, ...]] = (
+    (b'_tokens"', (b'"completion', b'"output', b'"generated'), _NUMBER),
+    (b'"eval_count"', (b"",), _NUMBER),
+    (b'"tokens_predicted"', (b"",), _NUMBER),
 )
 _SKIP: Final = (
     rb'(?:[^{}"]|"(?:[^"\\]|\\.)*")*?'  # the rest of an object up to its first inner one, strings whole
@@ -49,25 +54,24 @@ class Usage:
     def row(self) -> dict[str, str | int]:
         """What was found: `finish`, `output_tokens`, `tool`."""
         before = self._seen
-        tokens = _TOKENS.findall(before + self._scan())  # they stand at the end, or a little before it
+        window = before + self._scan() if before else self._scan()
         found: dict[str, str | int] = {}
         if self._finish:
             found["finish"] = self._finish.decode()
-        if tokens:
-            found["output_tokens"] = int(tokens[-1])
+        for words in _TOKENS:  # they stand at the end, or a little before it
+            if tokens := _last(window, words):
+                found["output_tokens"] = int(tokens)
+                break
         if self._tool:
             found["tool"] = self._tool.decode("latin-1")
         return found
 
     def _scan(self) -> bytes:
         """Look through what came, and return it with a little of what stood before."""
-        window = self._seen[-self._kept :] + b"".join(self._parts)
+        window = b"".join((self._seen[-self._kept :], *self._parts))
         self._parts.clear()
         self._size = 0
-        for found in _REASON.finditer(window):
-            at = found.start()
-            if window[max(0, at - 7) : at].endswith(_REASONS):
-                self._finish = found[1]
+        self._finish = _last(window, _REASON) or self._finish
         kept = OVERLAP_BYTES
         for word, pattern in _TOOLS:
             at = window.rfind(word)
@@ -80,6 +84,17 @@ class Usage:
                 kept = max(kept, len(window) - at)  # its name may stand behind its arguments
         self._seen, self._kept = window[-max(SCAN_BYTES, kept) :], kept
         return window
+
+
+def _last(window: bytes, found: _Found) -> bytes:
+    """The last value of that kind; b"": none."""
+    word, before, value = found
+    at = window.rfind(word)
+    while at >= 0:
+        if window.endswith(before, 0, at) and (match := value.match(window, at + len(word))) is not None:
+            return match[1]
+        at = window.rfind(word, 0, at)
+    return b""
 
 
 def looks_into(media: bytes) -> bool:
