@@ -284,7 +284,9 @@ CONVERSATIONS = {
 @pytest.mark.parametrize(("one", "other", "same"), CONVERSATIONS.values(), ids=CONVERSATIONS.keys())
 def test_a_conversation_is_its_system_prompt_and_first_words(one: object, other: object, same: bool) -> None:
     first, second = (
-        bodies.conversation(bodies.read_body(json.dumps(row).encode(), "application/json"), "00", "c")
+        bodies.conversation(
+            bodies.read_body(json.dumps(row).encode(), "application/json", form=False), "00", "c"
+        )
         for row in (one, other)
     )
     assert first is not None and second is not None

@@ -52,22 +52,22 @@ def ticket(id: str = "a", **more: object) -> Ticket:
 
 ARRIVALS = {
     # name: (row, ticket, answer)
-    "open": (row("open", "awake"), ticket(), Forward("http://u")),
+    "open": (row("open", "awake"), ticket(), Forward()),
     "closed": (row(), ticket(), Held()),
     "waking": (row(state="waking"), ticket(), Held()),
     "failed": (row(state="failed"), ticket(), "service_failed"),
-    "a probe while open": (row("open", "awake"), ticket(demand=False), Forward("http://u")),
+    "a probe while open": (row("open", "awake"), ticket(demand=False), Forward()),
     "a probe over max_active": (
         row("open", "awake", max_active=0),
         ticket(demand=False),
-        Forward("http://u"),
+        Forward(),
     ),
     "a probe while closed": (row(), ticket(demand=False), "service_aside"),
     "a probe while failed": (row(state="failed"), ticket(demand=False), "service_failed"),
     "over max_active": (row("open", "awake", max_active=0), ticket(), Held()),
     "no place in the queue": (row(queue_max=0), ticket(), "queue_full"),
     "answer now": (row(), ticket(wait_s=0.0), "wait_over"),
-    "answer now, while open": (row("open", "awake"), ticket(wait_s=0.0), Forward("http://u")),
+    "answer now, while open": (row("open", "awake"), ticket(wait_s=0.0), Forward()),
     "another service": (row("open", "awake"), Ticket("other"), "service_gone"),
 }
 

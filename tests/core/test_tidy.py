@@ -51,7 +51,7 @@ def python_files(*tops: str) -> list[Path]:
 
 
 def text_files() -> Iterator[Path]:
-    yield from (path for path in ROOT.iterdir() if path.is_file() and path.suffix in TEXT_KINDS)
+    yield from (p for p in ROOT.iterdir() if p.is_file() and p.suffix in TEXT_KINDS and p.name != ".git")
     for top in TEXT:
         for path in (ROOT / top).rglob("*"):
             if path.is_file() and path.suffix in TEXT_KINDS and "__pycache__" not in path.parts:

@@ -10,6 +10,7 @@ from headway.gate import local, refusals
 from headway.gate.heads import RequestHead, ResponseHead, write_response
 from headway.gate.lines import Refused
 from headway.gate.record import Record
+from headway.gate.usage import Usage, looks_into
 
 if TYPE_CHECKING:
     from headway.gate.protocol import Client
@@ -21,10 +22,12 @@ KEPT: Final = (b"Connection: keep-alive",)  # an HTTP/1.0 client must be told
 class Answer:
     """One answer. `client` is None once it's gone: then everything is dropped."""
 
-    started = False  # bytes of an answer went out
-    beating = False  # its head was ours: heartbeats
-    _recode = _clipped = False
-    _error = _unsent = b""
+    started: bool = False  # bytes of an answer went out
+    beating: bool = False  # its head was ours: heartbeats
+    _recode: bool = False
+    _clipped: bool = False
+    _error: bytes = b""
+    _unsent: bytes = b""
     _more: tuple[bytes, ...] = ()
 
     def __init__(self, client: "Client", head: RequestHead, record: Record) -> None:
@@ -57,18 +60,23 @@ class Answer:
     # The server's
 
     def begin(self, read: ResponseHead, framing: bytes, *, to_end: bool) -> None:
-        """Its head, and the line that frames its body. `to_end`: the body ends with the connection. After heartbeats only the body can pass."""
-        self.record.begins(read)
+        """Its head, and the line that frames its body. `to_end`: the body ends with the connection.
+
+        After heartbeats only the body can pass.
+        """
+        if not read.encoded and looks_into(read.media):
+            self.record.usage = Usage()
         if self.beating:
             self._clipped, self._recode = read.status != 200 or not read.stream or read.encoded, True
             return
         self._recode = read.chunked and not self._chunked
         if to_end or self._recode:
             self.close_after()
-        closes = self.closes()
+        closes, more = self.closes(), self._more
         if self._recode:
             framing = b""
-        more = self._more if self._chunked or closes else (*self._more, *KEPT)
+        if not self._chunked and not closes:
+            more = (*more, *KEPT)
         self._unsent = write_response(read, self.record.id, framing=framing, close=closes, more=more)
 
     def data(self, data: bytes, parts: list[bytes]) -> None:

@@ -21,7 +21,6 @@ SECOND_LOOK_MAX_BYTES = 1024 * 1024
 CODINGS: Final = ("gzip", "x-gzip", "deflate")
 
 
-
 class _Message(msgspec.Struct):
     """What is looked at of one message."""
 
@@ -110,9 +109,9 @@ NOTHING: Final = Read(b"")
 STREAM: Final = Read(b"", stream=True)  # all that is remembered of a body that was let go
 
 
-def read_body(body: bytes, media: str) -> Read:
+def read_body(body: bytes, media: str, *, form: bool) -> Read:
     """Look at a whole body. One that cannot be read names no model and is passed as it is."""
-    if is_form(media):
+    if form:
         span = model_part(body, media)
         model = body[span[0] : span[1]].decode("utf-8", "replace") if span is not None else None
         return Read(body, model, form=True)

@@ -33,7 +33,12 @@ class Call(Request):
         if self.answer.beating:
             without |= PACKED
         begun = look.begin(row.upstream or "", to, row.model, hub.keys.get(row.name), without)
-        self._data = b"%b%bX-Request-Id: %b\r\n\r\n%b" % (begun, framing, self.record.id.encode("latin-1"), data)
+        self._data = b"%b%bX-Request-Id: %b\r\n\r\n%b" % (
+            begun,
+            framing,
+            self.record.id.encode("latin-1"),
+            data,
+        )
         again = not self.intake.streams and not self._retried
         idle = hub.pool.take(address, hub.now()) if again else None
         if idle is not None:
@@ -70,7 +75,7 @@ class Call(Request):
         match self.hub.holding.came_back(ticket, now_s):
             case Held():
                 self.hold()
-                self.record.returned()
+                self.record.sent_s = None
             case Refused() as refused:
                 self.ticket = None
                 self.say_refused(refused)
@@ -87,8 +92,10 @@ class Call(Request):
         if self.intake.streams:
             self._data = b""
         if client is not None:
-            client.unpause("upload")
-            upstream.flow(paused=client.full)
+            if client.paused:
+                client.unpause("upload")
+            if client.full or upstream.paused:
+                upstream.flow(paused=client.full)
 
     def send_upload(self, data: bytes) -> None:
         """A piece of a body that is passed on as it comes."""
@@ -139,7 +146,7 @@ class Call(Request):
     def response_over(self, upstream: Upstream | None) -> None:
         """The last byte came; `upstream` may be used again."""
         self.upstream = None
-        if upstream is not None and self.body_done:
+        if upstream is not None and self.intake.done:
             self.hub.pool.put(upstream, self.hub.now())
         elif upstream is not None:
             upstream.close()

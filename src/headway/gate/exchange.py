@@ -48,8 +48,7 @@ class Exchange(Call):
 
     def _admit(self) -> None:
         hub, head = self.hub, self.head
-        model = self.look.named(self.intake.what.model)
-        self.record.model = model
+        model = self.record.model = self.intake.what.model or self.look.named
         match self.look.way(model):
             case Local(kind, service, name):
                 self.say_local(*hub.answer(head, kind, service, name))
@@ -87,8 +86,9 @@ class Exchange(Call):
 
     def granted(self) -> None:
         """It's counted as forwarded: send it, or let its body come."""
-        self.hub.waiting.discard(self)
-        self.record.granted(self.hub.now())
+        if self.step is Step.WAITING:
+            self.hub.waiting.discard(self)
+        self.record.sent_s = self.hub.now()
         if not self.intake.read:
             self.step = Step.READING
             self.say_continue()
@@ -104,7 +104,7 @@ class Exchange(Call):
     def client_gone(self) -> None:
         """The client's connection is gone, whatever the phase: give up the place, cancel or drain the call."""
         self.answer.client = None
-        drains = self.line is not None and self.line.row.on_cancel == "drain" and self.body_done
+        drains = self.line is not None and self.line.row.on_cancel == "drain" and self.intake.done
         if self.tunnel is not None:
             self.tunnel.close()
         elif self.step is Step.SENT and drains and self.upstream is not None:

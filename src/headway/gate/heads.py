@@ -11,7 +11,7 @@ from urllib.parse import unquote_to_bytes
 
 import httptools
 
-from headway.gate.known import Known, cut, length_in
+from headway.gate.known import Known, cut
 
 HEAD_MAX_BYTES = 64 * 1024
 BODYLESS_STATUS = (204, 304)
@@ -97,14 +97,14 @@ def read_request(head: bytes) -> tuple[RequestHead, int | None]:
     Raises:
         BadRequest: not HTTP/1, or a framing that could be read in two ways.
     """
-    key, row = cut(head)
-    read = _REQUESTS.get(key, row)
+    key, row, length = cut(head)
+    read = (_REQUESTS.cut if row else _REQUESTS.whole).get(key)
     if read is None:
         read = _parse_request(head)
         if b"upgrade" not in read.fields:  # one with a body is none: that depends on the length
-            _REQUESTS.keep(key, row, read)
+            _REQUESTS.keep(key, read, cut=bool(row))
     elif row:
-        return read, length_in(row)
+        return read, length
     return read, read.length
 
 
@@ -289,13 +289,13 @@ _RESPONSES: Final[Known[ResponseHead]] = Known()
 
 def read_response(head: bytes) -> tuple[ResponseHead, int | None, bytes]:
     """Read a response head, its Content-Length, and the line that frames the body (b"": none). Raises BadResponse."""
-    key, row = cut(head)
-    read = _RESPONSES.get(key, row)
+    key, row, length = cut(head)
+    read = (_RESPONSES.cut if row else _RESPONSES.whole).get(key)
     if read is None:
         read = _parse_response(head)
-        _RESPONSES.keep(key, row, read)
+        _RESPONSES.keep(key, read, cut=bool(row))
     elif row:
-        return read, length_in(row), row
+        return read, length, row
     return read, read.length, read.framing
 
 

@@ -7,7 +7,19 @@ between: a close that reads `pinning` sees every request that was or will be sen
 from collections.abc import Iterable
 
 from headway.core import wire
-from headway.gate.lines import NO_MOVES, STALL_FIRST_S, STALL_MAX_S, Forward, Held, Line, Moves, Refused, refusal
+from headway.gate.lines import (
+    FORWARD,
+    HELD,
+    NO_MOVES,
+    STALL_FIRST_S,
+    STALL_MAX_S,
+    Forward,
+    Held,
+    Line,
+    Moves,
+    Refused,
+    refusal,
+)
 from headway.gate.waiting import Phase, Ticket
 
 
@@ -32,7 +44,7 @@ class Holding:
         ticket.arrived_s, ticket.counted_s = now_s, line.counted(now_s)
         if self.shadow or (line.open and not line.stall_s and (not ticket.demand or line.has_place())):
             self._grant(line, ticket)
-            return Forward(line.row.upstream or "")
+            return FORWARD
         if line.row.state == "failed":
             return refusal(line.no(), line)
         if not ticket.demand:
@@ -42,7 +54,7 @@ class Holding:
         if len(line.order) >= line.row.queue_max:
             return refusal("queue_full", line, position=len(line.order) + 1)
         self._wait(line, ticket)
-        return Held()
+        return HELD
 
     def reached(self, ticket: Ticket, now_s: float) -> Moves:
         """Its server took the connection: whatever was refused before is over."""
@@ -67,7 +79,7 @@ class Holding:
             ticket.phase = Phase.OVER
             return refusal("upstream_unreachable", line)
         self._wait(line, ticket, first=True)
-        return Held()
+        return HELD
 
     def ended(self, ticket: Ticket, now_s: float) -> Moves:
         """A forwarded request is over, to its last byte. The place goes to who is next."""

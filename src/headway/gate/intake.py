@@ -111,7 +111,7 @@ class Intake:
         if self.done and not self._raw:  # all of it at once
             self._raw = data
             if self._chunks is None and not self._look.coding:
-                self.what = bodies.read_body(data, self._look.media)
+                self.what = bodies.read_body(data, self._look.media, form=self._look.form)
             else:
                 self._read_whole(data)
             return
@@ -169,7 +169,7 @@ class Intake:
                 self.what = bodies.Read(b"", broken=True)
                 return
             body = content
-        self.what = bodies.read_body(body, look.media)
+        self.what = bodies.read_body(body, look.media, form=look.form)
 
     def _read_early(self, window: early.Window) -> None:
         self.what = window.read()

@@ -32,9 +32,7 @@ STATUS: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Send it now: it is counted. `upstream` is the base URL, empty while the service has no address."""
-
-    upstream: str
+    """Send it now: it is counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +58,8 @@ class Moves:
     refuse: list[tuple[Ticket, Refused]] = field(default_factory=list)
 
 
+FORWARD: Final = Forward()
+HELD: Final = Held()
 NO_MOVES: Final = Moves()  # compared by identity; nobody adds to it
 
 

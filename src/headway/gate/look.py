@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from headway.gate.hub import Hub
 
 WAYS_KEPT: Final = 16
-Place = tuple[str, str | None, bool]  # who asks, the service of the port it came to, whether a token is needed there
+Place = tuple[
+    str, str | None, bool
+]  # who asks, the service of the port it came to, whether a token is needed there
 AUTHORIZATION: Final = frozenset((b"authorization",))
 CREDENTIALS: Final = frozenset((b"authorization", b"x-api-key"))
 
@@ -24,12 +26,12 @@ class Look:
     """One head as one client's port and one table show it.
 
     `row` is the service that port or path name (`bound`), unless it's unknown; `must`: what its body says decides
-    where it goes, or is changed. Raises BadRequest for who may not ask.
+    where it goes, or is changed. `named` is the model in its query. Raises BadRequest for who may not ask.
     """
 
     __slots__ = (
-        "_begun", "_fixed", "_hub", "_named", "_place", "_table", "_ways", "bound", "caller", "coding", "expects",
-        "form", "head", "is_json", "media", "must", "row",
+        "_begun", "_fixed", "_hub", "_place", "_table", "_ways", "bound", "caller", "coding", "expects",
+        "form", "head", "is_json", "media", "must", "named", "row",
     )  # fmt: skip
 
     def __init__(self, hub: "Hub", head: RequestHead, place: Place) -> None:
@@ -48,7 +50,7 @@ class Look:
         self.is_json, self.form = "json" in self.media.lower(), bodies.is_form(self.media)
         renamed = self.row is not None and self.row.model is not None and (self.form or self.is_json)
         self.must = not self.bound or renamed
-        self._named = local.query_model(head.path)
+        self.named = local.query_model(head.path)
         self._ways: dict[str | None, To | Local | Refuse] = {}
         self._begun: dict[tuple[str, str, str | None, bytes | None, frozenset[bytes]], bytes] = {}
 
@@ -57,8 +59,7 @@ class Look:
         return self._table is hub.table and self._hub is hub and self._place == place
 
     def way(self, model: str | None) -> To | Local | Refuse:
-        """Where a request goes whose body names this model."""
-        model = model or self._named
+        """Where a request goes that names this model."""
         found = self._ways.get(model)
         if found is None:
             head = self.head
@@ -67,11 +68,9 @@ class Look:
                 self._ways[model] = found
         return found
 
-    def named(self, model: str | None) -> str | None:
-        """The model it names, in its body or its query."""
-        return model or self._named
-
-    def begin(self, upstream: str, to: To, model: str | None, key: bytes | None, without: frozenset[bytes]) -> bytes:
+    def begin(
+        self, upstream: str, to: To, model: str | None, key: bytes | None, without: frozenset[bytes]
+    ) -> bytes:
         """The head for the server, up to the line that frames the body.
 
         Args:

@@ -27,7 +27,8 @@ class Client(Connection):
     """One client connection. `fixed` is the service of the port it came to, None for the front door."""
 
     __slots__ = (
-        "_pending", "_takes", "exchange", "fixed", "full", "hub", "linger_s", "must_close", "place", "read_s", "since_s",
+        "_pending", "_takes", "exchange", "fixed", "full", "hub", "linger_s", "must_close", "place", "read_s",
+        "since_s",
     )  # fmt: skip
 
     def __init__(self, hub: "Hub", fixed: str | None) -> None:
@@ -106,13 +107,14 @@ class Client(Connection):
             return
         if cut:
             self.transport.abort()
-        elif not exchange.body_done:
+        elif not exchange.intake.done:
             self._linger()
         elif self.must_close:
             self.transport.close()
         else:
             self.since_s = self.hub.now()
-            self.unpause_all()
+            if self._paused:
+                self.unpause_all()
             if self._pending:
                 self.hub.loop.call_soon(self._next)
 
@@ -134,7 +136,7 @@ class Client(Connection):
         elif self.exchange is None:
             if now_s - self.since_s >= (HEAD_LIMIT_S if self._pending else IDLE_LIMIT_S):
                 self.transport.close()
-        elif not self.exchange.body_done and not self.paused and quiet_s >= BODY_QUIET_S:
+        elif not self.exchange.intake.done and not self.paused and quiet_s >= BODY_QUIET_S:
             self.exchange.refuse("timeout", 408)
 
     # Inside

@@ -5,9 +5,8 @@ from typing import Any
 
 from headway.core.route import To
 from headway.gate.callers import Caller
-from headway.gate.heads import ResponseHead
 from headway.gate.lines import Line
-from headway.gate.usage import Usage, looks_into
+from headway.gate.usage import Usage
 
 
 class Record:
@@ -22,11 +21,13 @@ class Record:
     note: str | None = None
     conversation: str | None = None
     caller: Caller | None = None
-    demand = was_held = False
+    demand: bool = False
+    was_held: bool = False
     sent_s: float | None = None
     first_s: float | None = None
-    status = 0
-    in_bytes = out_bytes = 0
+    status: int = 0
+    in_bytes: int = 0
+    out_bytes: int = 0
     usage: Usage | None = None
 
     def __init__(self, id: str, arrived_s: float, method: str) -> None:
@@ -43,14 +44,6 @@ class Record:
         holder = line.row.why.get("activity")
         self.waited_for = holder if isinstance(holder, str) else "place" if line.open else line.row.state
 
-    def granted(self, now_s: float) -> None:
-        """It's sent now."""
-        self.sent_s = now_s
-
-    def returned(self) -> None:
-        """It was not sent after all."""
-        self.sent_s = None
-
     def answered(self, status: int, now_s: float) -> None:
         """The head of its answer is here."""
         self.status = status
@@ -60,11 +53,6 @@ class Record:
         """The gate answered with an error."""
         self.code, self.status = code, status
 
-    def begins(self, read: ResponseHead) -> None:
-        """The body of its answer begins: it's looked into where it has a form that says something."""
-        if looks_into(read.media) and not read.encoded:
-            self.usage = Usage()
-
     def waited_s(self, now_s: float) -> float:
         """How long it was held, in seconds."""
         if not self.was_held:
@@ -73,27 +61,28 @@ class Record:
 
     def row(self, now_s: float, ended: str, boot: str) -> dict[str, Any]:
         """The log's row; times become seconds since arrival. `boot`: which boot of the machine `at_s` counts from."""
-        took_s = now_s - self.arrived_s
+        caller, arrived_s, sent_s, first_s = self.caller, self.arrived_s, self.sent_s, self.first_s
+        took_s = now_s - arrived_s
         row: dict[str, Any] = {
             "id": self.id,
             "service": self.service,
             "engine": self.engine,
             "model": self.model,
-            "class": self.caller.class_ if self.caller is not None else None,
-            "client": self.caller.client if self.caller is not None else None,
+            "class": caller.class_ if caller is not None else None,
+            "client": caller.client if caller is not None else None,
             "demand": self.demand,
             "method": self.method,
             "status": self.status,
             "ended": self.note or ended,
             "held": self.was_held,
-            "waited_s": round(self.waited_s(now_s), 4),
-            "sent_after_s": round(self.sent_s - self.arrived_s, 4) if self.sent_s is not None else None,
-            "first_after_s": round(self.first_s - self.arrived_s, 4) if self.first_s is not None else None,
-            "took_s": round(took_s, 4),
+            "waited_s": _rounded(self.waited_s(now_s)) if self.was_held else 0.0,
+            "sent_after_s": _rounded(sent_s - arrived_s) if sent_s is not None else None,
+            "first_after_s": _rounded(first_s - arrived_s) if first_s is not None else None,
+            "took_s": _rounded(took_s),
             "in_bytes": self.in_bytes,
             "out_bytes": self.out_bytes,
-            "at_s": round(time.clock_gettime(time.CLOCK_BOOTTIME) - took_s, 4),
-            "wall_s": round(time.time() - took_s, 3),
+            "at_s": _rounded(time.clock_gettime(time.CLOCK_BOOTTIME) - took_s),
+            "wall_s": _rounded(time.time() - took_s),
             "boot": boot,
         }
         if self.waited_for is not None:
@@ -107,6 +96,11 @@ class Record:
         return row
 
 
+def _rounded(time_s: float) -> float:
+    """To a tenth of a millisecond; `round` works on decimal digits, and takes four times as long."""
+    return int(time_s * 10_000 + 0.5) / 10_000
+
+
 def unread(id: str | None, code: str, status: int) -> dict[str, Any]:
     """The log's row of a request that was not read further than its head, or that has no head: then no id either."""
-    return {"id": id, "service": None, "status": status, "ended": code, "wall_s": round(time.time(), 3)}
+    return {"id": id, "service": None, "status": status, "ended": code, "wall_s": _rounded(time.time())}

@@ -40,8 +40,8 @@ class Request:
     """One request. `Call` adds what happens with the server, `Exchange` what the client and the holding say."""
 
     __slots__ = (
-        "_data", "_retried", "_upload", "_upload_bytes", "answer", "beat_at_s", "caller", "connect", "head", "hub", "intake", "line", "look", "record", "step", "ticket",
-        "to", "tunnel", "upstream",
+        "_data", "_retried", "_upload", "_upload_bytes", "answer", "beat_at_s", "caller", "connect", "head", "hub",
+        "intake", "line", "look", "record", "step", "ticket", "to", "tunnel", "upstream",
     )  # fmt: skip
 
     def __init__(self, client: "Client", hub: "Hub", look: Look, length: int | None, request_id: str) -> None:
@@ -67,11 +67,6 @@ class Request:
     def client(self) -> "Client | None":
         """The client's connection, None once it's gone."""
         return self.answer.client
-
-    @property
-    def body_done(self) -> bool:
-        """Whether the client's request is here to its end."""
-        return self.intake.done
 
     def beat(self, now_s: float) -> None:
         """Called about every half second while it waits: a held, admitted stream says that it lives."""
@@ -112,7 +107,7 @@ class Request:
 
     def settle_close(self) -> None:
         """Note whether the connection can be used again after this answer."""
-        if not self.head.keep or not self.intake.done or self.hub.draining:
+        if not (self.head.keep and self.intake.done) or self.hub.draining:
             self.answer.close_after()
 
     # Ends

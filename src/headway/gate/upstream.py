@@ -27,7 +27,10 @@ HIGH_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
-    """Where a service listens; made by `read_address`, once for each URL. `prefix` is put before every path; `path` is a Unix socket."""
+    """Where a service listens; made by `read_address`, once for each URL.
+
+    `prefix` is put before every path; `path` is a Unix socket.
+    """
 
     host: str
     port: int
@@ -94,15 +97,15 @@ class Upstream(asyncio.Protocol):
     """One connection. `exchange` is the request it serves, None while idle."""
 
     __slots__ = (
-        "_buffer", "_extra", "_keep", "_left", "_parser", "_parts", "_paused", "address", "closed", "exchange", "head", "head_only",
-        "idle_since_s", "over", "pool", "responded", "reused", "transport", "tunnel",
+        "_buffer", "_extra", "_keep", "_left", "_parser", "_parts", "address", "closed", "exchange", "head",
+        "head_only", "idle_since_s", "over", "paused", "pool", "responded", "reused", "transport", "tunnel",
     )  # fmt: skip
 
     def __init__(self, pool: "Pool", address: Address) -> None:
         self.pool, self.address = pool, address
         self.transport: Transport | None = None
         self.exchange: Call | None = None
-        self.closed = self.reused = self.tunnel = self._paused = False
+        self.closed = self.reused = self.tunnel = self.paused = False
         self.idle_since_s = 0.0
         self._reset()
 
@@ -159,7 +162,8 @@ class Upstream(asyncio.Protocol):
         """Send a request; `exchange` gets the answer."""
         self._reset()
         self.exchange, self.head_only = exchange, head_only
-        self.write(data)
+        if self.transport is not None and not self.closed and not self.transport.is_closing():
+            self.transport.write(data)
 
     def write(self, data: bytes) -> None:
         """Send more."""
@@ -174,15 +178,15 @@ class Upstream(asyncio.Protocol):
 
     def pause(self) -> None:
         """Stop reading: the client is slower."""
-        if not self._paused:
-            self._paused = True
+        if not self.paused:
+            self.paused = True
             if self.transport is not None and not self.closed and not self.transport.is_closing():
                 self.transport.pause_reading()
 
     def resume(self) -> None:
         """Read on."""
-        if self._paused:
-            self._paused = False
+        if self.paused:
+            self.paused = False
             if self.transport is not None and not self.closed and not self.transport.is_closing():
                 self.transport.resume_reading()
 

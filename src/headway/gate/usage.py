@@ -12,7 +12,9 @@ OVERLAP_BYTES = 512  # kept from one look to the next: a word may be cut in two
 CALL_MAX_BYTES = 64 * 1024  # a call whose arguments are longer is not looked at to its end
 LOOKED_INTO: Final = (b"text/event-stream", b"application/x-ndjson", b"application/json")
 
-_Found = tuple[bytes, tuple[bytes, ...], re.Pattern[bytes]]  # a word, what may stand before it, the value after it
+_Found = tuple[
+    bytes, tuple[bytes, ...], re.Pattern[bytes]
+]  # a word, what may stand before it, the value after it
 _REASON: Final[_Found] = (
     b'_reason"', (b'"finish', b'"stop', b'"done'), re.compile(rb'\s*:\s*"([a-z_]{1,32})"')
 )  # fmt: skip
