@@ -1,0 +1,155 @@
+"""What the gate costs, beside nginx and HAProxy, on one machine in one run.
+
+    python -m bench.gate [--rounds 5] [--only small,latency] [--peers nginx,ours] [--json FILE] [--write]
+
+Every proxy is one process on one core; the load and the model server share another. They take turns: nginx, HAProxy,
+ours, nginx, ... A figure is the median over the rounds. CPU is what the kernel counted for the proxy's threads, so it
+says little of what else the machine did meanwhile; rates and latencies do.
+
+Ours is the gate as it's always run: parent and child, a table, a daemon that listens, the request log, the hold check,
+another model's name put into each body, tokens and end reasons read from each answer. `--tree NAME=PATH` adds one more
+column: the gate of another source tree, PATH being the folder with `headway` in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+from bench.gate_parts.measures import MEASURES, Counts, latency
+from bench.gate_parts.peers import HAProxy, Nginx, Ours, Peer, installed
+from bench.gate_parts.report import lines
+from bench.gate_parts.tools import BenchFailed, Tools
+
+PEERS = ("nginx", "haproxy", "ours")
+NAMES = (*MEASURES, "latency")
+Samples = dict[str, dict[str, list[float]]]  # figure -> column -> one value a round
+
+
+def cores() -> tuple[int, int]:
+    """One for the proxies, one for the load. Raises BenchFailed."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < 2:
+        raise BenchFailed("this needs two cores: one for the proxy, one for the load and the model server")
+    return allowed[0], allowed[1]
+
+
+def choose(tools: Tools, core: int, names: Sequence[str], trees: Sequence[tuple[str, Path]]) -> list[Peer]:
+    """The proxies that are here. One that is not is a printed line."""
+    peers: list[Peer] = []
+    for kind, name, package in ((Nginx, "nginx", "nginx-light"), (HAProxy, "haproxy", "haproxy")):
+        if name in names and installed(name):
+            peers.append(kind(tools, core, name))
+        elif name in names:
+            print(
+                f"{name} is not installed, so its column is missing (Debian: apt install {package})",
+                file=sys.stderr,
+            )
+    if "ours" in names:
+        peers.append(Ours(tools, core, "ours"))
+    peers.extend(Ours(tools, core, name, path) for name, path in trees)
+    return peers
+
+
+def play(tools: Tools, peers: Sequence[Peer], only: Sequence[str], rounds: int, counts: Counts) -> Samples:
+    """All rounds."""
+    samples: Samples = {}
+
+    def note(peer: Peer, got: dict[str, float]) -> None:
+        for key, value in got.items():
+            samples.setdefault(key, {}).setdefault(peer.column, []).append(value)
+
+    for number in range(1, rounds + 1):
+        for name in only:
+            print(f"round {number} of {rounds}: {name}", file=sys.stderr, flush=True)
+            if name == "latency":
+                found = latency(tools, peers, counts)
+                for peer in peers:
+                    note(peer, found[peer.column])
+            else:
+                for peer in peers:
+                    note(peer, MEASURES[name](tools, peer, counts))
+    return samples
+
+
+def measure(options: argparse.Namespace, folder: Path) -> tuple[Samples, list[str]]:
+    """Start everything, play, stop everything; (samples, versions)."""
+    proxy, loader = cores()
+    tools = Tools(folder, loader)
+    started: list[Peer] = []
+    try:
+        for peer in choose(tools, proxy, options.peers, options.tree):
+            started.append(peer)
+            peer.start()
+        counts = Counts(requests=options.requests)
+        samples = play(tools, started, options.only, options.rounds, counts)
+        return samples, [peer.version() for peer in started]
+    finally:
+        for peer in started:
+            peer.stop()
+        tools.close()
+
+
+def listed(allowed: Sequence[str]) -> type:
+    """A reader of `a,b` that knows what may stand there."""
+
+    def read(text: str) -> list[str]:
+        names = text.split(",")
+        if wrong := [name for name in names if name not in allowed]:
+            raise argparse.ArgumentTypeError(f"{', '.join(wrong)}: none of {', '.join(allowed)}")
+        return names
+
+    return read  # type: ignore[return-value]
+
+
+def named_tree(text: str) -> tuple[str, Path]:
+    """Read NAME=PATH."""
+    name, mark, path = text.partition("=")
+    if not mark or not name or not (Path(path) / "headway" / "gate").is_dir():
+        raise argparse.ArgumentTypeError(f"{text}: needs NAME=PATH, PATH having headway/gate in it")
+    return name, Path(path).resolve()
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.gate", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--requests", type=int, default=20_000, help="small requests per round and proxy")
+    parser.add_argument("--only", type=listed(NAMES), default=list(NAMES), help=f"of {','.join(NAMES)}")
+    parser.add_argument("--peers", type=listed(PEERS), default=list(PEERS), help=f"of {','.join(PEERS)}")
+    parser.add_argument("--tree", type=named_tree, action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="all samples, for programs")
+    options = parser.parse_args(argv)
+    if options.rounds < 1 or options.requests < 100:
+        parser.error("--rounds is at least 1, --requests at least 100")
+    return options
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    options = parse(argv)
+    try:
+        with tempfile.TemporaryDirectory(prefix="hw-") as folder:
+            samples, versions = measure(options, Path(folder))
+    except BenchFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    middle = {key: {column: median(values) for column, values in row.items()} for key, row in samples.items()}
+    if options.json is not None:
+        options.json.write_text(
+            json.dumps({"versions": versions, "medians": middle, "samples": samples}, indent=1)
+        )
+    print("\n".join(lines(middle)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

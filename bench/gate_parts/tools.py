@@ -1,0 +1,144 @@
+"""What the gate's bench runs with: two cores, a load and a model server compiled from C, and whole requests in files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+LIMIT_S = 300.0
+UPLOAD_BYTES = 20_000_000
+EVENT_PACE_US, CROWD_PACE_US = 5_000, 200_000
+EVENTS, CROWD_EVENTS = 200, 50
+
+
+class BenchFailed(Exception):
+    """The bench can't go on; the text says what is missing or what went wrong, and what to do."""
+
+
+@contextmanager
+def on_core(core: int) -> Iterator[None]:
+    """What is started inside runs on that core for ever."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {core})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def end(process: subprocess.Popen[Any]) -> None:
+    """Stop a process that we started, and wait for it."""
+    process.terminate()
+    try:
+        process.wait(10.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+class Tools:
+    """Everything outside the proxies. `loader` is the core of load and model server."""
+
+    def __init__(self, folder: Path, loader: int) -> None:
+        """Compile, and write the requests. Raises BenchFailed."""
+        self.folder, self.loader = folder, loader
+        self._load, self._upstream = self._compile("load"), self._compile("upstream")
+        self.small = self._chat("small", {"temperature": 0.7, "max_tokens": 64})
+        self.silent = self._chat("silent", {"user": "bench-silent"})
+        self.aside = self._chat("aside", {"user": "bench-silent"}, model="aside")
+        self.stream = self._chat("stream", {"user": f"bench-stream {EVENT_PACE_US} {EVENTS}", "stream": True})
+        self.crowd = self._chat(
+            "crowd", {"user": f"bench-stream {CROWD_PACE_US} {CROWD_EVENTS}", "stream": True}
+        )
+        self.sound = self._post("sound", "/v1/audio/transcriptions", "audio/wav", bytes(UPLOAD_BYTES))
+        self.form = self._post(
+            "form", "/v1/audio/transcriptions", "multipart/form-data; boundary=part", _form()
+        )
+        with on_core(loader):
+            self.upstream = subprocess.Popen([self._upstream, "0"], stdout=subprocess.PIPE, text=True)
+        assert self.upstream.stdout is not None
+        self.upstream_port = int(self.upstream.stdout.readline())
+
+    def close(self) -> None:
+        """End the model server."""
+        end(self.upstream)
+
+    def release_silent(self) -> None:
+        """Let the model server answer those that it left without an answer."""
+        self.upstream.send_signal(signal.SIGUSR1)
+
+    def start(self, *words: str | int | Path) -> subprocess.Popen[str]:
+        """Start the load; see load.c."""
+        argv = [str(self._load), *map(str, words)]
+        with on_core(self.loader):
+            return subprocess.Popen(
+                argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            )
+
+    def run(self, *words: str | int | Path) -> Any:
+        """Run the load to its end; what it reports. Raises BenchFailed on any error of a request."""
+        return self.finish(self.start(*words))
+
+    def finish(self, process: subprocess.Popen[str], *, strict: bool = True) -> Any:
+        """Wait for a load that was started; what it reports. Raises BenchFailed on any error of a request if `strict`."""
+        try:
+            out, said = process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise BenchFailed(f"{' '.join(map(str, process.args))}: not done after {LIMIT_S:.0f} s") from None
+        if process.returncode != 0:
+            raise BenchFailed(f"{' '.join(map(str, process.args))}: {said.strip()}")
+        report = json.loads(out.removeprefix("held\n"))
+        if strict and isinstance(report, dict) and report["errors"]:
+            raise BenchFailed(
+                f"{report['errors']} of {report['asked']} requests failed: {said.strip()[:500]}"
+            )
+        return report
+
+    def _compile(self, name: str) -> Path:
+        compiler = shutil.which("gcc") or shutil.which("cc")
+        if compiler is None:
+            raise BenchFailed("no C compiler: the load generator is compiled when it runs (apt install gcc)")
+        path = self.folder / name
+        argv = [compiler, "-O2", "-Wall", "-o", str(path), str(HERE / f"{name}.c")]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BenchFailed(f"{name}.c could not be compiled:\n{done.stderr}")
+        return path
+
+    def _chat(self, name: str, more: dict[str, Any], model: str = "gpt") -> Path:
+        """A chat request of about 600 bytes, as a client sends it."""
+        messages = [
+            {"role": "system", "content": "You are a helpful assistant. Answer in one sentence. " * 5},
+            {"role": "user", "content": "What is the time of day when the sun stands highest?"},
+        ]
+        body = json.dumps({"model": model, **more, "messages": messages}).encode()
+        return self._post(name, "/v1/chat/completions", "application/json", body)
+
+    def _post(self, name: str, path: str, media: str, body: bytes) -> Path:
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: {media}\r\n"
+            "User-Agent: OpenAI/Python 1.99.0\r\nAccept-Encoding: gzip, deflate\r\n"
+            f"Authorization: Bearer sk-none\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        file = self.folder / f"{name}.request"
+        file.write_bytes(head.encode() + body)
+        return file
+
+
+def _form() -> bytes:
+    """A form as an audio client sends it: the model's name, then the file."""
+    head = b'--part\r\nContent-Disposition: form-data; name="model"\r\n\r\ngpt\r\n--part\r\n'
+    head += (
+        b'Content-Disposition: form-data; name="file"; filename="a.wav"\r\nContent-Type: audio/wav\r\n\r\n'
+    )
+    return head + bytes(UPLOAD_BYTES) + b"\r\n--part--\r\n"
