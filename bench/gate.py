@@ -1,6 +1,7 @@
 """What the gate costs, beside nginx and HAProxy, on one machine in one run.
 
     python -m bench.gate [--rounds 5] [--only small,latency] [--peers nginx,ours] [--json FILE] [--write]
+    python -m bench.gate --quick              whether it works; its figures say nothing
 
 Every proxy is one process on one core; the load and the model server share another. They take turns: nginx, HAProxy,
 ours, nginx, ... A figure is the median over the rounds. CPU is what the kernel counted for the proxy's threads, so it
@@ -22,10 +23,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from bench.gate_parts.measures import MEASURES, Counts, latency
-from bench.gate_parts.peers import HAProxy, Nginx, Ours, Peer, installed
-from bench.gate_parts.report import lines
-from bench.gate_parts.tools import BenchFailed, Tools
+from bench.gate_parts.measures import MEASURES, latency
+from bench.gate_parts.peers import HAProxy, LiteLLM, Nginx, Ours, Peer, installed
+from bench.gate_parts.report import lines, machine, write
+from bench.gate_parts.tools import QUICK, BenchFailed, Counts, Tools
 
 PEERS = ("nginx", "haproxy", "ours")
 NAMES = (*MEASURES, "latency")
@@ -40,9 +41,10 @@ def cores() -> tuple[int, int]:
     return allowed[0], allowed[1]
 
 
-def choose(tools: Tools, core: int, names: Sequence[str], trees: Sequence[tuple[str, Path]]) -> list[Peer]:
+def choose(tools: Tools, core: int, options: argparse.Namespace) -> list[Peer]:
     """The proxies that are here. One that is not is a printed line."""
     peers: list[Peer] = []
+    names = options.peers
     for kind, name, package in ((Nginx, "nginx", "nginx-light"), (HAProxy, "haproxy", "haproxy")):
         if name in names and installed(name):
             peers.append(kind(tools, core, name))
@@ -53,7 +55,9 @@ def choose(tools: Tools, core: int, names: Sequence[str], trees: Sequence[tuple[
             )
     if "ours" in names:
         peers.append(Ours(tools, core, "ours"))
-    peers.extend(Ours(tools, core, name, path) for name, path in trees)
+    peers.extend(Ours(tools, core, name, path) for name, path in options.tree)
+    if options.litellm is not None:
+        peers.append(LiteLLM(tools, core, options.litellm))
     return peers
 
 
@@ -74,20 +78,21 @@ def play(tools: Tools, peers: Sequence[Peer], only: Sequence[str], rounds: int, 
                     note(peer, found[peer.column])
             else:
                 for peer in peers:
-                    note(peer, MEASURES[name](tools, peer, counts))
+                    if name not in peer.skips:
+                        note(peer, MEASURES[name](tools, peer, counts.shared(peer.share)))
     return samples
 
 
 def measure(options: argparse.Namespace, folder: Path) -> tuple[Samples, list[str]]:
     """Start everything, play, stop everything; (samples, versions)."""
     proxy, loader = cores()
-    tools = Tools(folder, loader)
+    counts = QUICK if options.quick else Counts(requests=options.requests)
+    tools = Tools(folder, loader, counts)
     started: list[Peer] = []
     try:
-        for peer in choose(tools, proxy, options.peers, options.tree):
+        for peer in choose(tools, proxy, options):
             started.append(peer)
             peer.start()
-        counts = Counts(requests=options.requests)
         samples = play(tools, started, options.only, options.rounds, counts)
         return samples, [peer.version() for peer in started]
     finally:
@@ -126,10 +131,25 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", type=listed(NAMES), default=list(NAMES), help=f"of {','.join(NAMES)}")
     parser.add_argument("--peers", type=listed(PEERS), default=list(PEERS), help=f"of {','.join(PEERS)}")
     parser.add_argument("--tree", type=named_tree, action="append", default=[], metavar="NAME=PATH")
+    parser.add_argument(
+        "--litellm", type=Path, metavar="PROGRAM", help="the `litellm` of its own environment"
+    )
+    parser.add_argument("--quick", action="store_true", help="a little of everything")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all samples, for programs")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     options = parser.parse_args(argv)
     if options.rounds < 1 or options.requests < 100:
         parser.error("--rounds is at least 1, --requests at least 100")
+    if options.write and (options.quick or options.tree or set(options.only) != set(NAMES)):
+        parser.error("--write is for all measures of this tree: not with --quick, --tree or --only")
+    if options.write and not {"nginx", "ours"} <= set(options.peers):
+        parser.error("--write needs nginx and ours")
+    if options.json is not None and not options.json.absolute().parent.is_dir():
+        parser.error(f"--json: there is no folder {options.json.absolute().parent}")
+    if options.litellm is not None and not os.access(options.litellm, os.X_OK):
+        parser.error(
+            f"--litellm: {options.litellm} is no program. In an environment: pip install 'litellm[proxy]'"
+        )
     return options
 
 
@@ -139,15 +159,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="hw-") as folder:
             samples, versions = measure(options, Path(folder))
-    except BenchFailed as error:
+        middle = {
+            key: {column: median(values) for column, values in row.items()} for key, row in samples.items()
+        }
+        told, table = machine(versions), lines(middle)
+        if options.json is not None:
+            row = {"machine": told, "medians": middle, "samples": samples}
+            options.json.write_text(json.dumps(row, indent=1))
+        print(told, "", *table, sep="\n")
+        if options.write:
+            write(told, options.rounds, table)
+    except (BenchFailed, OSError) as error:
         print(error, file=sys.stderr)
         return 1
-    middle = {key: {column: median(values) for column, values in row.items()} for key, row in samples.items()}
-    if options.json is not None:
-        options.json.write_text(
-            json.dumps({"versions": versions, "medians": middle, "samples": samples}, indent=1)
-        )
-    print("\n".join(lines(middle)))
     return 0
 
 

@@ -13,25 +13,11 @@ from typing import Any, Literal
 
 from bench.gate_parts import cost
 from bench.gate_parts.peers import Ours, Peer
-from bench.gate_parts.tools import EVENTS, BenchFailed, Tools, on_core
+from bench.gate_parts.tools import BenchFailed, Counts, Tools, on_core
 
 PER_S = 10_000
 HOLD_LIMIT_S = 60.0
 POLL_S = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How much of everything one round does."""
-
-    requests: int = 20_000
-    latencies: int = 2_000
-    streams: int = 40
-    held: int = 2_000
-    uploads: int = 5
-    rewrites: int = 300
-    crowd_held: int = 5_000
-    crowd_streams: int = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +65,11 @@ def events(tools: Tools, peer: Peer, counts: Counts) -> Got:
     before_s = cost.cpu_s(peer.pids)
     tools.run("streams", peer.port, tools.stream, counts.streams)
     spent_s = cost.cpu_s(peer.pids) - before_s
-    return {"event_us": spent_s * 1e6 / (counts.streams * EVENTS)}
+    return {"event_us": spent_s * 1e6 / (counts.streams * counts.events)}
 
 
 def held(tools: Tools, peer: Peer, counts: Counts) -> Got:
-    """Memory of requests that wait: what the second half adds to the first, so that what grows only once isn't in it."""
+    """Memory of requests that wait: what the second half adds. What grows only once is in the first."""
     few = _hold(tools, peer, counts.held // 2)
     before = cost.held_bytes(peer.pids)
     more = _hold(tools, peer, counts.held // 2)

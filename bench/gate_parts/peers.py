@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from bench.gate_parts.tools import BenchFailed, Tools, end, on_core
@@ -25,7 +27,7 @@ NGINX = """
 daemon off; pid {folder}/nginx.pid; worker_processes 1; worker_rlimit_nofile {files}; error_log {folder}/nginx.log;
 events {{ worker_connections {connections}; }}
 http {{
-  access_log off; client_max_body_size 0; keepalive_requests 1000000000; keepalive_timeout 1h;
+  access_log {folder}/access.log; client_max_body_size 0; keepalive_requests 1000000000; keepalive_timeout 1h;
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
   uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
   upstream models {{ server 127.0.0.1:{upstream}; keepalive 1024; keepalive_requests 1000000000; }}
@@ -57,7 +59,13 @@ backend models
 
 
 class Peer:
-    """One proxy that runs. `column` is its name in the table, `held` the request that waits for ever."""
+    """One proxy that runs. `column` is its name in the table, `held` the request that waits for ever.
+
+    A slow one does one of `share` parts of the work, and `skips` what it can't do.
+    """
+
+    share = 1
+    skips: frozenset[str] = frozenset()
 
     def __init__(self, tools: Tools, core: int, column: str) -> None:
         self.tools, self.core, self.column = tools, core, column
@@ -72,7 +80,7 @@ class Peer:
         """Start it, and wait until it serves. Raises BenchFailed."""
         self._launch()
         until_s = time.monotonic() + UP_LIMIT_S
-        while not self._answers():
+        while not (self._answers() and self._find_pids()):
             if self.process is not None and self.process.poll() is not None:
                 raise BenchFailed(f"{self.column} ended at its start: {self._log()}")
             if time.monotonic() > until_s:
@@ -158,6 +166,35 @@ class HAProxy(Peer):
         self._spawn("haproxy", "-db", "-f", str(self.folder / "haproxy.cfg"))
 
 
+class LiteLLM(Peer):
+    """LiteLLM's proxy, a whole product with one worker."""
+
+    share = 100
+    skips = frozenset({"upload", "form", "crowd", "crowded"})
+
+    def __init__(self, tools: Tools, core: int, program: Path) -> None:
+        super().__init__(tools, core, "litellm")
+        self._program = program.absolute()
+
+    def version(self) -> str:
+        python = self._program.parent / "python"
+        code = "import importlib.metadata as m; print(m.version('litellm'))"
+        return "LiteLLM " + subprocess.check_output([str(python), "-c", code], text=True).strip()
+
+    def _launch(self) -> None:
+        at = f"http://127.0.0.1:{self.tools.upstream_port}/v1"
+        model = {
+            "model_name": "gpt",
+            "litellm_params": {"model": "openai/served", "api_base": at, "api_key": "none"},
+        }
+        config = self.folder / "litellm.yaml"  # JSON is YAML
+        config.write_text(json.dumps({"model_list": [model]}))
+        self._spawn(
+            str(self._program), "--config", str(config), "--host", "127.0.0.1", "--port", str(self.port),
+            "--num_workers", "1", env={"PYTHONPATH": "", "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        )  # fmt: skip
+
+
 class Ours(Peer):
     """Headway's gate: parent and child, with a table, a daemon that listens, and its log.
 
@@ -205,7 +242,7 @@ class Ours(Peer):
         with contextlib.suppress(OSError, ValueError):
             ports = json.loads(self.spec.ports.read_bytes())
             self.port, self.upload_port = ports["front"], ports["chat"]
-            return bool(self._find_pids()) and super()._answers()
+            return self._link is not None and self._link.taken and super()._answers()
         return False
 
     def _find_pids(self) -> tuple[int, ...]:
@@ -215,18 +252,12 @@ class Ours(Peer):
 
 def table(upstream_port: int) -> wire.Table:
     """Two services: one that is open, and one that is closed until it's opened."""
-    at = f"http://127.0.0.1:{upstream_port}"
-    more = {"upstream": at, "model": "served", "queue_max": 100_000, "max_wait_s": {"attended": 3600.0}}
-    return wire.Table(
-        wire.PROTO,
-        "bench",
-        {
-            "chat": wire.Service("chat", 1, "open", "awake", names=("gpt",), **more),
-            "aside": wire.Service("aside", 1, "closed", "aside", **more),
-        },
-        default="chat",
-        salt="bench",
-    )
+    chat = wire.Service(
+        "chat", 1, "open", "awake", upstream=f"http://127.0.0.1:{upstream_port}", model="served", names=("gpt",),
+        queue_max=100_000, max_wait_s={"attended": 3600.0},
+    )  # fmt: skip
+    aside = replace(chat, name="aside", names=(), gate="closed", state="aside")
+    return wire.Table(wire.PROTO, "bench", {"chat": chat, "aside": aside}, default="chat", salt="bench")
 
 
 class Link:
@@ -239,6 +270,7 @@ class Link:
         self._listener.listen()
         self._gate: socket.socket | None = None
         self._rev = 1
+        self.taken = False  # the gate has answered the table: it's linked
         threading.Thread(target=self._serve, daemon=True).start()
 
     def say(self, kind: type[wire.Open] | type[wire.Close]) -> None:
@@ -256,8 +288,9 @@ class Link:
             while True:
                 self._gate, _ = self._listener.accept()
                 self._gate.sendall(wire.encode(self.table))
-                while self._gate.recv(65536):
-                    pass
+                with self._gate.makefile("rb") as said:
+                    for line in said:
+                        self.taken = self.taken or isinstance(wire.decode(line), wire.Demand)
 
 
 def installed(program: str) -> bool:
@@ -266,8 +299,6 @@ def installed(program: str) -> bool:
 
 
 def _files() -> int:
-    import resource
-
     return resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 
 

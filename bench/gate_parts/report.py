@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+import platform
+import re
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from bench.gate_parts.measures import FIGURES, Figure
+from bench.gate_parts.tools import BenchFailed
 
 Medians = Mapping[str, Mapping[str, float]]  # figure -> column -> value
-OTHERS = ("nginx", "haproxy", "litellm", "llama-swap")
+OTHERS = ("nginx", "haproxy", "litellm")
+DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
+BEGIN, END = "<!-- `python -m bench.gate --write` begins -->", "<!-- and ends -->"
+WORDS = {True: "pass", False: "miss", None: "no nginx"}
 
 
 def lines(medians: Medians) -> list[str]:
@@ -18,22 +27,48 @@ def lines(medians: Medians) -> list[str]:
     for figure in FIGURES:
         if figure.key in medians:
             rows.append(_row(figure, medians[figure.key], columns, ours))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    table = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
-        for row in rows
-    ]
-    return [table[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *table[1:]]
+    return ["| " + " | ".join(row) + " |" for row in _aligned(rows)]
 
 
-def _row(figure: Figure, values: Mapping[str, float], columns: list[str], ours: list[str]) -> list[str]:
+def machine(versions: Sequence[str]) -> str:
+    """What it was measured on, and what."""
+    found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    model = found[1] if found else platform.machine()
+    return (
+        f"{model}, {os.cpu_count()} cores, Linux {platform.release().partition('-')[0]}, "
+        f"Python {platform.python_version()}; {', '.join(versions)}."
+    )
+
+
+def write(told: str, rounds: int, table: Sequence[str], document: Path = DOCUMENT) -> None:
+    """Put the table where the document has the last one. Raises BenchFailed, OSError."""
+    text = document.read_text("utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise BenchFailed(f"{document} has no place for the table: a line `{BEGIN}` and a line `{END}`")
+    day = time.strftime("%Y-%m-%d")
+    part = [BEGIN, f"`python -m bench.gate --rounds {rounds}`, {day}, on: {told}", "", *table, END]
+    document.write_text(before + "\n".join(part) + after, "utf-8")
+
+
+def _row(
+    figure: Figure, values: Mapping[str, float], columns: Sequence[str], ours: Sequence[str]
+) -> list[str]:
     nginx = values.get("nginx")
     cells = [format(values[column], figure.form) if column in values else "" for column in columns]
     ratios = [
-        f"{values[c] / nginx:.2f}x" if figure.of == "ratio" and nginx and c in values else "" for c in ours
+        f"{values[column] / nginx:.2f}x" if figure.of == "ratio" and nginx and column in values else ""
+        for column in ours
     ]
     sign = "≤" if figure.better == "less" else "≥"
     goal = f"{sign} {figure.goal:g}" + ("x" if figure.of == "ratio" else "")
-    passed = [figure.passes(values[column], nginx) for column in ours if column in values]
-    words = {True: "pass", False: "miss", None: "no nginx"}
-    return [figure.title, *cells, *ratios, goal, " ".join(words[one] for one in passed)]
+    passed = [WORDS[figure.passes(values[column], nginx)] for column in ours if column in values]
+    return [figure.title, *cells, *ratios, goal, " ".join(passed)]
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The cells at one width each, with the line that Markdown wants below the first row."""
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]
+    return [padded[0], ["-" * width for width in widths], *padded[1:]]
