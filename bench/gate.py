@@ -4,8 +4,8 @@
     python -m bench.gate --quick              whether it works; its figures say nothing
 
 Every proxy is one process on one core; the load and the model server share another. They take turns: nginx, HAProxy,
-ours, nginx, ... A figure is the median over the rounds. CPU is what the kernel counted for the proxy's threads, so it
-says little of what else the machine did meanwhile; rates and latencies do.
+ours, nginx, ... A figure is the median over the rounds. CPU is what the kernel counted for the proxy's threads. Rates
+and latencies tell what else the machine did, so on a busy one use `--first`: a real-time priority for all of it.
 
 Ours is the gate as it's always run: parent and child, a table, a daemon that listens, the request log, the hold check,
 another model's name put into each body, tokens and end reasons read from each answer. `--tree NAME=PATH` adds one more
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from bench.gate_parts.tools import QUICK, BenchFailed, Counts, Tools
 
 PEERS = ("nginx", "haproxy", "ours")
 NAMES = (*MEASURES, "latency")
+FILES = 16_384
 Samples = dict[str, dict[str, list[float]]]  # figure -> column -> one value a round
 
 
@@ -79,15 +81,26 @@ def play(tools: Tools, peers: Sequence[Peer], only: Sequence[str], rounds: int, 
             else:
                 for peer in peers:
                     if name not in peer.skips:
-                        note(peer, MEASURES[name](tools, peer, counts.shared(peer.share)))
+                        note(peer, MEASURES[name](tools, peer, counts.few() if peer.slow else counts))
     return samples
+
+
+def check_files() -> None:
+    """Thousands of connections are open at once. Raises BenchFailed."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most < FILES:
+        raise BenchFailed(
+            f"a process may open {most} files here, this needs {FILES}: `ulimit -Hn {FILES}` as root"
+        )
 
 
 def measure(options: argparse.Namespace, folder: Path) -> tuple[Samples, list[str]]:
     """Start everything, play, stop everything; (samples, versions)."""
     proxy, loader = cores()
+    if not options.quick:
+        check_files()
     counts = QUICK if options.quick else Counts(requests=options.requests)
-    tools = Tools(folder, loader, counts)
+    tools = Tools(folder, loader, counts, first=options.first)
     started: list[Peer] = []
     try:
         for peer in choose(tools, proxy, options):
@@ -134,23 +147,31 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--litellm", type=Path, metavar="PROGRAM", help="the `litellm` of its own environment"
     )
+    parser.add_argument(
+        "--first", action="store_true", help="run before all other work of the machine (root)"
+    )
     parser.add_argument("--quick", action="store_true", help="a little of everything")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all samples, for programs")
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
     options = parser.parse_args(argv)
-    if options.rounds < 1 or options.requests < 100:
-        parser.error("--rounds is at least 1, --requests at least 100")
-    if options.write and (options.quick or options.tree or set(options.only) != set(NAMES)):
-        parser.error("--write is for all measures of this tree: not with --quick, --tree or --only")
-    if options.write and not {"nginx", "ours"} <= set(options.peers):
-        parser.error("--write needs nginx and ours")
-    if options.json is not None and not options.json.absolute().parent.is_dir():
-        parser.error(f"--json: there is no folder {options.json.absolute().parent}")
-    if options.litellm is not None and not os.access(options.litellm, os.X_OK):
-        parser.error(
-            f"--litellm: {options.litellm} is no program. In an environment: pip install 'litellm[proxy]'"
-        )
+    if problem := wrong(options):
+        parser.error(problem)
     return options
+
+
+def wrong(options: argparse.Namespace) -> str | None:
+    """What is wrong with the options together."""
+    if options.rounds < 1 or options.requests < 100:
+        return "--rounds is at least 1, --requests at least 100"
+    if options.write and (options.quick or options.tree or set(options.only) != set(NAMES)):
+        return "--write is for all measures of this tree: not with --quick, --tree or --only"
+    if options.write and not {"nginx", "ours"} <= set(options.peers):
+        return "--write needs nginx and ours"
+    if options.json is not None and not options.json.absolute().parent.is_dir():
+        return f"--json: there is no folder {options.json.absolute().parent}"
+    if options.litellm is not None and not os.access(options.litellm, os.X_OK):
+        return f"--litellm: {options.litellm} is no program. In an environment: pip install 'litellm[proxy]'"
+    return None
 
 
 def main(argv: Sequence[str] | None = None) -> int:

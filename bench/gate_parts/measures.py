@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from bench.gate_parts import cost
 from bench.gate_parts.peers import Ours, Peer
-from bench.gate_parts.tools import BenchFailed, Counts, Tools, on_core
+from bench.gate_parts.tools import BenchFailed, Counts, Tools
 
 PER_S = 10_000
 HOLD_LIMIT_S = 60.0
@@ -69,7 +69,12 @@ def events(tools: Tools, peer: Peer, counts: Counts) -> Got:
 
 
 def held(tools: Tools, peer: Peer, counts: Counts) -> Got:
-    """Memory of requests that wait: what the second half adds. What grows only once is in the first."""
+    """Memory of requests that wait, in a new process: what was freed before would be used again.
+
+    It's what the second half adds: what grows only once is in the first.
+    """
+    peer.stop()
+    peer.start()
     few = _hold(tools, peer, counts.held // 2)
     before = cost.held_bytes(peer.pids)
     more = _hold(tools, peer, counts.held // 2)
@@ -99,7 +104,7 @@ def rewrite(tools: Tools, peer: Peer, counts: Counts) -> Got:
     root = Path(__file__).parents[2]
     paths = [*([str(peer.tree)] if peer.tree else []), os.environ.get("PYTHONPATH", ""), str(root)]
     argv = [sys.executable, "-m", "bench.gate_parts.rewrite", str(counts.rewrites)]
-    with on_core(peer.core):
+    with tools.on_core(peer.core):
         out = subprocess.check_output(
             argv, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
         )
@@ -125,12 +130,18 @@ MEASURES: dict[str, Measure] = {
 
 
 def latency(tools: Tools, peers: Sequence[Peer], counts: Counts) -> dict[str, Got]:
-    """Added to a sequential request: all proxies and the model server itself in turn, in one process."""
-    ports = [tools.upstream_port, *(peer.port for peer in peers)]
-    direct_us, *times_us = tools.run("latency", counts.latencies, tools.small, *ports)
-    return {
-        peer.column: {"added_us": time_us - direct_us} for peer, time_us in zip(peers, times_us, strict=True)
-    }
+    """Added to a sequential request: the model server itself and all proxies in turn, in one process.
+
+    A slow one is alone there: what it does behind its answer would be in the others' time.
+    """
+    groups = [[peer for peer in peers if not peer.slow], *([peer] for peer in peers if peer.slow)]
+    found: dict[str, Got] = {}
+    for group in groups:
+        ports = [tools.upstream_port, *(peer.port for peer in group)]
+        direct_us, *times_us = tools.run("latency", counts.latencies, tools.small, *ports)
+        for peer, time_us in zip(group, times_us, strict=True):
+            found[peer.column] = {"added_us": time_us - direct_us}
+    return found
 
 
 FIGURES: tuple[Figure, ...] = (

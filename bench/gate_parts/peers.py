@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from bench.gate_parts.tools import BenchFailed, Tools, end, on_core
+from bench.gate_parts.tools import BenchFailed, Tools, end
 from headway.core import wire
 from headway.gate import locks
 from headway.gate.spec import Spec, write_spec
@@ -49,6 +49,7 @@ defaults
   timeout connect 10s
   timeout client 1h
   timeout server 1h
+  option abortonclose
   http-reuse always
 frontend front
   bind 127.0.0.1:{port} backlog 4096
@@ -58,26 +59,30 @@ backend models
 """
 
 
+OPEN = "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"  # the other proxies ask nobody for a key either
+
+
 class Peer:
     """One proxy that runs. `column` is its name in the table, `held` the request that waits for ever.
 
-    A slow one does one of `share` parts of the work, and `skips` what it can't do.
+    A slow one does a small part of the work. `skips` is what it can't do.
     """
 
-    share = 1
+    slow = False
     skips: frozenset[str] = frozenset()
 
     def __init__(self, tools: Tools, core: int, column: str) -> None:
         self.tools, self.core, self.column = tools, core, column
         self.folder = tools.folder / column
-        self.folder.mkdir()
         self.port = self.upload_port = _free_port()
         self.held = tools.silent
         self.pids: tuple[int, ...] = ()
         self.process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
-        """Start it, and wait until it serves. Raises BenchFailed."""
+        """Start it in an empty folder, and wait until it serves. Raises BenchFailed."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
         self._launch()
         until_s = time.monotonic() + UP_LIMIT_S
         while not (self._answers() and self._find_pids()):
@@ -112,7 +117,7 @@ class Peer:
         return (self.process.pid,)
 
     def _spawn(self, *argv: str, env: dict[str, str] | None = None) -> None:
-        with on_core(self.core), (self.folder / "log").open("w") as log:
+        with self.tools.on_core(self.core), (self.folder / "log").open("w") as log:
             self.process = subprocess.Popen(
                 argv, stdout=log, stderr=log, text=True, cwd=self.folder, env={**os.environ, **(env or {})}
             )
@@ -169,7 +174,7 @@ class HAProxy(Peer):
 class LiteLLM(Peer):
     """LiteLLM's proxy, a whole product with one worker."""
 
-    share = 100
+    slow = True
     skips = frozenset({"upload", "form", "crowd", "crowded"})
 
     def __init__(self, tools: Tools, core: int, program: Path) -> None:
@@ -191,7 +196,7 @@ class LiteLLM(Peer):
         config.write_text(json.dumps({"model_list": [model]}))
         self._spawn(
             str(self._program), "--config", str(config), "--host", "127.0.0.1", "--port", str(self.port),
-            "--num_workers", "1", env={"PYTHONPATH": "", "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+            "--num_workers", "1", env={"PYTHONPATH": "", "LITELLM_LOCAL_MODEL_COST_MAP": "True", OPEN: "true"},
         )  # fmt: skip
 
 
