@@ -1,8 +1,8 @@
 # Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
-# `make demo`, `make test`, `make check`, `make seeds`, `make campaign`, `make bench`, `make clean`; PYTHON=... chooses one.
+# `make demo`, `make test`, `make check`, `make seeds`, `make campaign`, `make bench`, `make bench-gate`, `make clean`; PYTHON=... chooses one.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check seeds campaign bench clean
+.PHONY: help demo test check seeds campaign bench bench-gate clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,8 +15,9 @@ SECONDS := 60
 # campaign begins at a number made from the date: other days, other seeds.
 SEEDS :=
 MINUTES := 60
-# More options for pytest: make test PYTEST="-k gate"
+# More options for pytest: make test PYTEST="-k gate", and for the gate's bench: make bench-gate GATE="--first --write"
 PYTEST :=
+GATE :=
 
 help:
 	@sed -n '2p' Makefile | cut -c3-
@@ -45,6 +46,10 @@ campaign: $(VENV)/dev.stamp
 bench: $(VENV)/demo.stamp
 	$(RUN) -m bench.turn
 	$(RUN) -m bench.swap
+
+# Beside nginx and HAProxy, where they are installed; needs two cores that have little else to do, or GATE=--first.
+bench-gate: $(VENV)/demo.stamp
+	$(RUN) -m bench.gate $(GATE)
 
 clean:
 	rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

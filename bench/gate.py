@@ -174,6 +174,14 @@ def wrong(options: argparse.Namespace) -> str | None:
     return None
 
 
+def given(options: argparse.Namespace) -> str:
+    """The options that a table was made with, for whoever wants it again."""
+    words = [f"--rounds {options.rounds}", f"--requests {options.requests}"]
+    words.extend(["--first"] if options.first else [])
+    words.extend(["--litellm PROGRAM"] if options.litellm is not None else [])
+    return " ".join(words)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     options = parse(argv)
@@ -189,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             options.json.write_text(json.dumps(row, indent=1))
         print(told, "", *table, sep="\n")
         if options.write:
-            write(told, options.rounds, table)
+            write(told, given(options), table)
     except (BenchFailed, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -40,15 +40,15 @@ def machine(versions: Sequence[str]) -> str:
     )
 
 
-def write(told: str, rounds: int, table: Sequence[str], document: Path = DOCUMENT) -> None:
-    """Put the table where the document has the last one. Raises BenchFailed, OSError."""
+def write(told: str, options: str, table: Sequence[str], document: Path = DOCUMENT) -> None:
+    """Put the table where the document has the last one. `options` made it. Raises BenchFailed, OSError."""
     text = document.read_text("utf-8")
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise BenchFailed(f"{document} has no place for the table: a line `{BEGIN}` and a line `{END}`")
     day = time.strftime("%Y-%m-%d")
-    part = [BEGIN, f"`python -m bench.gate --rounds {rounds}`, {day}, on: {told}", "", *table, END]
+    part = [BEGIN, f"`python -m bench.gate {options}`, {day}, on: {told}", "", *table, END]
     document.write_text(before + "\n".join(part) + after, "utf-8")
 
 
