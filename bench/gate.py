@@ -8,8 +8,10 @@ ours, nginx, ... A figure is the median over the rounds. CPU is what the kernel 
 and latencies tell what else the machine did, so on a busy one use `--first`: a real-time priority for all of it.
 
 Ours is the gate as it's always run: parent and child, a table, a daemon that listens, the request log, the hold check,
-another model's name put into each body, tokens and end reasons read from each answer. `--tree NAME=PATH` adds one more
-column: the gate of another source tree, PATH being the folder with `headway` in it.
+another model's name put into each body, tokens and end reasons read from each answer. `floor` is uvloop that passes
+bytes on and does nothing else.
+
+`--tree NAME=PATH` adds one more column: the gate of another source tree, PATH being the folder with `headway` in it.
 """
 
 from __future__ import annotations
@@ -25,11 +27,11 @@ from pathlib import Path
 from statistics import median
 
 from bench.gate_parts.measures import MEASURES, latency
-from bench.gate_parts.peers import HAProxy, LiteLLM, Nginx, Ours, Peer, installed
+from bench.gate_parts.peers import Floor, HAProxy, LiteLLM, Nginx, Ours, Peer, installed
 from bench.gate_parts.report import lines, machine, write
 from bench.gate_parts.tools import QUICK, BenchFailed, Counts, Tools
 
-PEERS = ("nginx", "haproxy", "ours")
+PEERS = ("nginx", "haproxy", "floor", "ours")
 NAMES = (*MEASURES, "latency")
 FILES = 16_384
 Samples = dict[str, dict[str, list[float]]]  # figure -> column -> one value a round
@@ -55,6 +57,8 @@ def choose(tools: Tools, core: int, options: argparse.Namespace) -> list[Peer]:
                 f"{name} is not installed, so its column is missing (Debian: apt install {package})",
                 file=sys.stderr,
             )
+    if "floor" in names:
+        peers.append(Floor(tools, core, "floor"))
     if "ours" in names:
         peers.append(Ours(tools, core, "ours"))
     peers.extend(Ours(tools, core, name, path) for name, path in options.tree)

@@ -147,7 +147,7 @@ def latency(tools: Tools, peers: Sequence[Peer], counts: Counts) -> dict[str, Go
 FIGURES: tuple[Figure, ...] = (
     Figure("cpu_1", "CPU per 10,000 small requests, 1 connection (s)", 1.5),
     Figure("cpu_64", "CPU per 10,000 small requests, 64 connections (s)", 1.5),
-    Figure("added_us", "added latency, sequential, p50 (us)", 1.5),
+    Figure("added_us", "added latency, sequential, p50 (us)", 1.5, form=",.0f"),
     Figure("event_us", "CPU per paced server-sent event (us)", 1.25),
     Figure("rate_64", "requests per second, 64 connections", 0.75, better="more", form=",.0f"),
     Figure("rate_512", "requests per second, 512 connections", 0.75, better="more", form=",.0f"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,7 +64,7 @@ backend models
 OPEN = "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY"  # the other proxies ask nobody for a key either
 
 
-class Peer:
+class Peer(ABC):
     """One proxy that runs. `column` is its name in the table, `held` the request that waits for ever.
 
     A slow one does a small part of the work. `skips` is what it can't do.
@@ -100,17 +102,19 @@ class Peer:
 
     def shut(self) -> None:
         """Hold what asks to be held from now on."""
+        return  # the model server does
 
     def release(self) -> None:
         """Let the held requests be answered."""
         self.tools.release_silent()
 
+    @abstractmethod
     def version(self) -> str:
         """Its name with its version."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _launch(self) -> None:
-        raise NotImplementedError
+        """Start its process."""
 
     def _find_pids(self) -> tuple[int, ...]:
         assert self.process is not None
@@ -169,6 +173,20 @@ class HAProxy(Peer):
             HAPROXY.format(port=self.port, upstream=self.tools.upstream_port)
         )
         self._spawn("haproxy", "-db", "-f", str(self.folder / "haproxy.cfg"))
+
+
+class Floor(Peer):
+    """uvloop that passes bytes on, unread; see floor.py."""
+
+    skips = frozenset({"held", "upload", "form", "crowd"})
+
+    def version(self) -> str:
+        return f"uvloop {importlib.metadata.version('uvloop')} alone (floor)"
+
+    def _launch(self) -> None:
+        words = (str(self.port), str(self.tools.upstream_port))
+        root = str(Path(__file__).parents[2])
+        self._spawn(sys.executable, "-m", "bench.gate_parts.floor", *words, env={"PYTHONPATH": root})
 
 
 class LiteLLM(Peer):

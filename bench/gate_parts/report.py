@@ -13,7 +13,7 @@ from bench.gate_parts.measures import FIGURES, Figure
 from bench.gate_parts.tools import BenchFailed
 
 Medians = Mapping[str, Mapping[str, float]]  # figure -> column -> value
-OTHERS = ("nginx", "haproxy", "litellm")
+OTHERS = ("nginx", "haproxy", "floor", "litellm")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
 BEGIN, END = "<!-- `python -m bench.gate --write` begins -->", "<!-- and ends -->"
 WORDS = {True: "pass", False: "miss", None: "no nginx"}
