@@ -205,6 +205,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (BenchFailed, OSError) as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130  # all that was started has been stopped on the way here
     return 0
 
 

@@ -179,6 +179,10 @@ def _hold(tools: Tools, peer: Peer, connections: int) -> subprocess.Popen[str]:
         process.kill()
         raise BenchFailed(f"{peer.column}: {process.communicate()[1].strip()[:500]}")
     _quiet(peer)
+    if process.poll() is not None:
+        raise BenchFailed(
+            f"{peer.column} answered what should have been held: {process.communicate()[0].strip()}"
+        )
     return process
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ Medians = Mapping[str, Mapping[str, float]]  # figure -> column -> value
 OTHERS = ("nginx", "haproxy", "floor", "litellm")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
 BEGIN, END = "<!-- `python -m bench.gate --write` begins -->", "<!-- and ends -->"
+WIDTH = 118
 WORDS = {True: "pass", False: "miss", None: "no nginx"}
 
 
@@ -48,7 +50,8 @@ def write(told: str, options: str, table: Sequence[str], document: Path = DOCUME
     if not begin or not end:
         raise BenchFailed(f"{document} has no place for the table: a line `{BEGIN}` and a line `{END}`")
     day = time.strftime("%Y-%m-%d")
-    part = [BEGIN, f"`python -m bench.gate {options}`, {day}, on: {told}", "", *table, END]
+    made = textwrap.wrap(f"`python -m bench.gate {options}`, {day}, on: {told}", WIDTH)
+    part = [BEGIN, *made, "", *table, END]
     document.write_text(before + "\n".join(part) + after, "utf-8")
 
 
