@@ -67,6 +67,14 @@ def choose(tools: Tools, core: int, options: argparse.Namespace) -> list[Peer]:
     return peers
 
 
+def run(name: str, tools: Tools, peer: Peer, counts: Counts) -> dict[str, float]:
+    """One measure of one proxy. Raises BenchFailed, which says whose it was."""
+    try:
+        return MEASURES[name](tools, peer, counts)
+    except BenchFailed as error:
+        raise BenchFailed(f"{peer.column}, {name}: {error}\n{peer.log()}".rstrip()) from None
+
+
 def play(tools: Tools, peers: Sequence[Peer], only: Sequence[str], rounds: int, counts: Counts) -> Samples:
     """All rounds."""
     samples: Samples = {}
@@ -85,7 +93,7 @@ def play(tools: Tools, peers: Sequence[Peer], only: Sequence[str], rounds: int, 
             else:
                 for peer in peers:
                     if name not in peer.skips:
-                        note(peer, MEASURES[name](tools, peer, counts.few() if peer.slow else counts))
+                        note(peer, run(name, tools, peer, counts.few() if peer.slow else counts))
     return samples
 
 

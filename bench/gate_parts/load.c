@@ -6,7 +6,7 @@
                                                      are answered, or when standard input does
    load latency COUNT REQUEST PORT...                one connection each, turn by turn
 
-REQUEST is a file with a whole request. One line of JSON says what came of it. An answer that isn't a 200, or that is
+REQUEST is a file with whole requests, one behind the other; they're sent in turn. One line of JSON says what came of it. An answer that isn't a 200, or that is
 cut short, is an error. */
 
 #define _GNU_SOURCE
@@ -29,6 +29,7 @@ static const char EVENT[] = "data: ", END[] = "\r\n0\r\n\r\n";
 
 struct client {
     int fd;
+    const struct request *request;
     size_t sent_bytes;
     char head[HEAD + 1];
     size_t head_bytes; /* collected; the whole answer is no longer than `head` unless it's chunked */
@@ -37,8 +38,13 @@ struct client {
     size_t in_event, in_end; /* how much of these words was just seen */
 };
 
-static char *request;
-static size_t request_bytes;
+struct request {
+    const char *data;
+    size_t bytes;
+};
+
+static struct request *requests;
+static long request_count;
 static int poll_fd, port;
 static long asked, wanted, answered, errors, events, open_clients;
 
@@ -75,8 +81,10 @@ static void leave(struct client *client) {
 }
 
 static void send_more(struct client *client) {
-    while (client->sent_bytes < request_bytes) {
-        ssize_t sent = send(client->fd, request + client->sent_bytes, request_bytes - client->sent_bytes,
+    const struct request *whole = client->request;
+    int waited = client->sent_bytes > 0;
+    while (client->sent_bytes < whole->bytes) {
+        ssize_t sent = send(client->fd, whole->data + client->sent_bytes, whole->bytes - client->sent_bytes,
                             MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EAGAIN) {
             watch(client, EPOLL_CTL_MOD, EPOLLIN | EPOLLOUT);
@@ -88,14 +96,15 @@ static void send_more(struct client *client) {
             return;
         }
         client->sent_bytes += sent;
-        if (client->sent_bytes == request_bytes) watch(client, EPOLL_CTL_MOD, EPOLLIN);
     }
+    if (waited) watch(client, EPOLL_CTL_MOD, EPOLLIN);
 }
 
 static void ask(struct client *client) {
     client->sent_bytes = client->head_bytes = client->in_event = client->in_end = 0;
     client->inside = client->chunked = 0;
     client->left_bytes = 0;
+    client->request = &requests[asked % request_count];
     asked++;
     send_more(client);
 }
@@ -239,15 +248,26 @@ static void latency(long count, int ports, char **words) {
     }
 }
 
-static void read_request(const char *name) {
+static void read_requests(const char *name) {
     FILE *file = fopen(name, "rb");
+    size_t size;
+    char *data, *end;
     if (file == NULL) die(name);
     fseek(file, 0, SEEK_END);
-    request_bytes = ftell(file);
+    size = ftell(file);
     rewind(file);
-    request = malloc(request_bytes);
-    if (fread(request, 1, request_bytes, file) != request_bytes) die(name);
+    data = malloc(size + 1);
+    if (fread(data, 1, size, file) != size) die(name);
     fclose(file);
+    data[size] = 0;
+    end = data + size;
+    while (data < end) {
+        char *body = strstr(data, "\r\n\r\n") + 4, *length = strcasestr(data, "\r\ncontent-length:");
+        requests = realloc(requests, (request_count + 1) * sizeof *requests);
+        requests[request_count].data = data;
+        requests[request_count].bytes = body + strtoul(length + 17, NULL, 10) - data;
+        data += requests[request_count++].bytes;
+    }
 }
 
 int main(int count, char **words) {
@@ -258,7 +278,7 @@ int main(int count, char **words) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     poll_fd = epoll_create1(0);
-    if (count > 4) read_request(words[3]);
+    if (count > 4) read_requests(words[3]);
     port = count > 4 ? atoi(words[2]) : 0;
     if (strcmp(mode, "closed") == 0 && count == 6) {
         wanted = atol(words[5]);

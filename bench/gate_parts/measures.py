@@ -47,10 +47,11 @@ Got = dict[str, float]
 
 
 def small(tools: Tools, peer: Peer, counts: Counts) -> Got:
-    """Small requests, one after the other on one connection, and on 64."""
+    """Small requests, one after the other on one connection, and on 64; there also with a trace id in each head."""
     one, _ = _closed(tools, peer, 1, counts.requests // 4)
     many, rate = _closed(tools, peer, 64, counts.requests)
-    return {"cpu_1": one, "cpu_64": many, "rate_64": rate}
+    traced, _ = _closed(tools, peer, 64, counts.requests, tools.traced)
+    return {"cpu_1": one, "cpu_64": many, "rate_64": rate, "cpu_traced": traced}
 
 
 def crowded(tools: Tools, peer: Peer, counts: Counts) -> Got:
@@ -147,6 +148,7 @@ def latency(tools: Tools, peers: Sequence[Peer], counts: Counts) -> dict[str, Go
 FIGURES: tuple[Figure, ...] = (
     Figure("cpu_1", "CPU per 10,000 small requests, 1 connection (s)", 1.5),
     Figure("cpu_64", "CPU per 10,000 small requests, 64 connections (s)", 1.5),
+    Figure("cpu_traced", "the same, each with a trace id in its head (s)", 1.5),
     Figure("added_us", "added latency, sequential, p50 (us)", 1.5, form=",.0f"),
     Figure("event_us", "CPU per paced server-sent event (us)", 1.25),
     Figure("rate_64", "requests per second, 64 connections", 0.75, better="more", form=",.0f"),
@@ -161,11 +163,14 @@ FIGURES: tuple[Figure, ...] = (
 )
 
 
-def _closed(tools: Tools, peer: Peer, connections: int, requests: int) -> tuple[float, float]:
+def _closed(
+    tools: Tools, peer: Peer, connections: int, requests: int, what: Path | None = None
+) -> tuple[float, float]:
     """(CPU seconds per 10,000 requests, requests per second)"""
-    tools.run("closed", peer.port, tools.small, connections, max(connections, requests // 10))
+    what = what or tools.small
+    tools.run("closed", peer.port, what, connections, max(connections, requests // 10))
     before_s = cost.cpu_s(peer.pids)
-    report = tools.run("closed", peer.port, tools.small, connections, requests)
+    report = tools.run("closed", peer.port, what, connections, requests)
     spent_s = cost.cpu_s(peer.pids) - before_s
     return spent_s * PER_S / requests, requests / report["wall_s"]
 

@@ -89,9 +89,9 @@ class Peer(ABC):
         until_s = time.monotonic() + UP_LIMIT_S
         while not (self._answers() and self._find_pids()):
             if self.process is not None and self.process.poll() is not None:
-                raise BenchFailed(f"{self.column} ended at its start: {self._log()}")
+                raise BenchFailed(f"{self.column} ended at its start: {self.log()}")
             if time.monotonic() > until_s:
-                raise BenchFailed(f"{self.column} did not listen within {UP_LIMIT_S:.0f} s: {self._log()}")
+                raise BenchFailed(f"{self.column} did not listen within {UP_LIMIT_S:.0f} s: {self.log()}")
             time.sleep(0.02)
         self.pids = self._find_pids()
 
@@ -131,7 +131,8 @@ class Peer(ABC):
             return True
         return False
 
-    def _log(self) -> str:
+    def log(self) -> str:
+        """The last of what it printed."""
         return (self.folder / "log").read_text("utf-8", "replace")[-1000:].strip()
 
 

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 HERE = Path(__file__).parent
 LIMIT_S = 300.0
 UPLOAD_BYTES = 20_000_000
+VARIANTS = 5_000
 EVENT_PACE_US, CROWD_PACE_US = 5_000, 200_000
 
 
@@ -66,8 +67,9 @@ class Tools:
 
     `first`: what is started runs before all other work of the machine.
 
-    Requests, as files: `small`; `silent`, which is answered when `release_silent` says so; `aside`, for a service that
-    ours holds; `stream` and `crowd`, paced; `sound` and `form`, of 20 MB.
+    Requests, as files: `small`; `traced`, each with a head of its own; `silent`, which is answered when
+    `release_silent` says so; `aside`, for a service that ours holds; `stream` and `crowd`, paced; `sound` and `form`, of
+    20 MB.
     """
 
     def __init__(self, folder: Path, loader: int, counts: Counts, *, first: bool = False) -> None:
@@ -75,15 +77,18 @@ class Tools:
         self.folder, self.loader, self._first = folder, loader, first
         self._load, self._upstream = self._compile("load"), self._compile("upstream")
         self.small = self._chat("small", {"temperature": 0.7, "max_tokens": 64})
+        self.traced = self._chat("traced", {"temperature": 0.7, "max_tokens": 64}, traced=True)
         self.silent = self._chat("silent", {"user": "bench-silent"})
         self.aside = self._chat("aside", {"temperature": 0.7}, model="aside")
         stream = f"bench-stream {EVENT_PACE_US} {counts.events}"
         self.stream = self._chat("stream", {"user": stream, "stream": True})
         crowd = f"bench-stream {CROWD_PACE_US} {counts.crowd_events}"
         self.crowd = self._chat("crowd", {"user": crowd, "stream": True})
-        self.sound = self._post("sound", "/v1/audio/transcriptions", "audio/wav", bytes(UPLOAD_BYTES))
+        self.sound = self._keep(
+            "sound", [_post("/v1/audio/transcriptions", "audio/wav", bytes(UPLOAD_BYTES))]
+        )
         media = "multipart/form-data; boundary=part"
-        self.form = self._post("form", "/v1/audio/transcriptions", media, _form())
+        self.form = self._keep("form", [_post("/v1/audio/transcriptions", media, _form())])
         with self.on_core(loader):
             self.upstream = subprocess.Popen([self._upstream, "0"], stdout=subprocess.PIPE, text=True)
         assert self.upstream.stdout is not None
@@ -156,24 +161,38 @@ class Tools:
             raise BenchFailed(f"{name}.c could not be compiled:\n{done.stderr}")
         return path
 
-    def _chat(self, name: str, more: dict[str, Any], model: str = "gpt") -> Path:
-        """A chat request of about 600 bytes, as a client sends it."""
-        messages = [
-            {"role": "system", "content": "You are a helpful assistant. Answer in one sentence. " * 5},
-            {"role": "user", "content": "What is the time of day when the sun stands highest?"},
-        ]
-        body = json.dumps({"model": model, **more, "messages": messages}).encode()
-        return self._post(name, "/v1/chat/completions", "application/json", body)
+    def _chat(self, name: str, more: dict[str, Any], model: str = "gpt", *, traced: bool = False) -> Path:
+        """Chat requests as clients send them: of many lengths, and nobody says the same twice.
 
-    def _post(self, name: str, path: str, media: str, body: bytes) -> Path:
-        head = (
-            f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: {media}\r\n"
-            "User-Agent: OpenAI/Python 1.99.0\r\nAccept-Encoding: gzip, deflate\r\n"
-            f"Authorization: Bearer sk-none\r\nContent-Length: {len(body)}\r\n\r\n"
-        )
-        file = self.folder / f"{name}.request"
-        file.write_bytes(head.encode() + body)
+        With `traced` each has a header of its own too, as clients that trace their requests send it.
+        """
+        requests = []
+        for number in range(VARIANTS):
+            messages = [
+                {"role": "system", "content": "You are a helpful assistant. Answer in one sentence. " * 5},
+                {
+                    "role": "user",
+                    "content": f"Question {number}: when is noon?" + " Please." * (number * 37 % 100),
+                },
+            ]
+            body = json.dumps({"model": model, **more, "messages": messages}).encode()
+            extra = f"traceparent: 00-{number:032x}-{number:016x}-01\r\n" if traced else ""
+            requests.append(_post("/v1/chat/completions", "application/json", body, extra))
+        return self._keep(name, requests)
+
+    def _keep(self, name: str, requests: Sequence[bytes]) -> Path:
+        file = self.folder / f"{name}.requests"
+        file.write_bytes(b"".join(requests))
         return file
+
+
+def _post(path: str, media: str, body: bytes, extra: str = "") -> bytes:
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nContent-Type: {media}\r\n"
+        f"User-Agent: OpenAI/Python 1.99.0\r\nAccept-Encoding: gzip, deflate\r\n{extra}"
+        f"Authorization: Bearer sk-none\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
 
 
 def _form() -> bytes:

@@ -22,7 +22,7 @@ once. It prints its port when it listens. */
 #include <time.h>
 #include <unistd.h>
 
-enum { KEPT = 8192, EVENTS = 256, BACKLOG = 4096, SECOND_NS = 1000000000 };
+enum { KEPT = 8192, EVENTS = 256, BACKLOG = 4096, LONGEST = 400, SECOND_NS = 1000000000 };
 enum what { READING, SILENT, STREAMING };
 
 struct client {
@@ -39,9 +39,11 @@ struct client {
 };
 
 static const char ANSWER[] =
-    "{\"id\":\"chatcmpl-8f14e45f\",\"object\":\"chat.completion\",\"created\":1764460800,\"model\":\"served\","
-    "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"It is noon, and the sun is high.\"},"
-    "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":42,\"completion_tokens\":11,\"total_tokens\":53}}";
+    "{\"id\":\"chatcmpl-%08x\",\"object\":\"chat.completion\",\"created\":1764460800,\"model\":\"served\","
+    "\"choices\":[{\"index\":0,\"message\":{\"role\":\"assistant\",\"content\":\"It is noon%.*s\"},"
+    "\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":42,\"completion_tokens\":%d,\"total_tokens\":%d}}";
+static const char SMALL_HEAD[] =
+    "HTTP/1.1 200 OK\r\ndate: %s\r\nserver: bench\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n";
 static const char EVENT[] =
     "data: {\"id\":\"chatcmpl-8f14e45f\",\"object\":\"chat.completion.chunk\",\"created\":1764460800,"
     "\"model\":\"served\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"finish_reason\":null}]}\n\n";
@@ -53,8 +55,8 @@ static const char STREAM_HEAD[] =
     "HTTP/1.1 200 OK\r\nserver: bench\r\ncontent-type: text/event-stream; charset=utf-8\r\n"
     "cache-control: no-cache\r\ntransfer-encoding: chunked\r\n\r\n";
 
-static char small[1024], event[1024], last_event[1024];
-static int small_bytes, event_bytes, last_event_bytes;
+static char event[1024], last_event[1024], more_words[LONGEST + 1];
+static int event_bytes, last_event_bytes;
 static int poll_fd, timer_fd;
 static struct client streams = {.before = &streams, .after = &streams}; /* the list's ends */
 static struct client *silent, *freed;
@@ -132,6 +134,22 @@ static void step_streams(void) {
     arm_timer();
 }
 
+static int say_small(struct client *client) {
+    static unsigned number;
+    static time_t told_s;
+    static char date[64];
+    char body[2048], data[4096];
+    time_t now_s = time(NULL);
+    int words, size, head;
+    if (now_s != told_s) strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", gmtime(&now_s));
+    told_s = now_s;
+    words = ++number * 37 % LONGEST;
+    size = sprintf(body, ANSWER, number, words, more_words, words / 5 + 3, words / 5 + 45);
+    head = sprintf(data, SMALL_HEAD, date, size);
+    memcpy(data + head, body, size);
+    return say(client, data, head + size);
+}
+
 static void answer(struct client *client) {
     char *asked;
     long pace_us;
@@ -139,7 +157,7 @@ static void answer(struct client *client) {
     asked = strstr(client->kept + client->head_bytes, "bench-s");
     client->kept_bytes = client->head_bytes = 0;
     if (asked == NULL) {
-        say(client, small, small_bytes);
+        say_small(client);
     } else if (sscanf(asked, "bench-stream %ld %d", &pace_us, &client->events_left) == 2) {
         client->what = STREAMING;
         client->pace_ns = pace_us * 1000;
@@ -160,7 +178,7 @@ static void answer_silent(void) {
         struct client *client = silent;
         unlink_client(client);
         client->what = READING;
-        say(client, small, small_bytes);
+        say_small(client);
     }
 }
 
@@ -234,9 +252,7 @@ int main(int count, char **words) {
     int listener, signal_fd, ready;
     sigset_t told;
     struct epoll_event found[EVENTS];
-    small_bytes = sprintf(small,
-        "HTTP/1.1 200 OK\r\nserver: bench\r\ncontent-type: application/json\r\ncontent-length: %zu\r\n\r\n%s",
-        sizeof ANSWER - 1, ANSWER);
+    for (int at = 0; at < LONGEST; at++) more_words[at] = " word"[at % 5];
     event_bytes = chunk(event, EVENT, "");
     last_event_bytes = chunk(last_event, LAST_EVENT, "0\r\n\r\n");
     sigemptyset(&told);
