@@ -68,22 +68,20 @@ class Tools:
     `first`: what is started runs before all other work of the machine.
 
     Requests, as files: `small`; `traced`, each with a head of its own; `silent`, which is answered when
-    `release_silent` says so; `aside`, for a service that ours holds; `stream` and `crowd`, paced; `sound` and `form`, of
-    20 MB.
+    `release_silent` says so; `aside`, for a service that ours holds; `stream` and `crowd`, paced; `sound` and
+    `form`, of 20 MB.
     """
 
     def __init__(self, folder: Path, loader: int, counts: Counts, *, first: bool = False) -> None:
         """Compile, and write the requests. Raises BenchFailed."""
         self.folder, self.loader, self._first = folder, loader, first
         self._load, self._upstream = self._compile("load"), self._compile("upstream")
-        self.small = self._chat("small", {"temperature": 0.7, "max_tokens": 64})
-        self.traced = self._chat("traced", {"temperature": 0.7, "max_tokens": 64}, traced=True)
-        self.silent = self._chat("silent", {"user": "bench-silent"})
-        self.aside = self._chat("aside", {"temperature": 0.7}, model="aside")
-        stream = f"bench-stream {EVENT_PACE_US} {counts.events}"
-        self.stream = self._chat("stream", {"user": stream, "stream": True})
-        crowd = f"bench-stream {CROWD_PACE_US} {counts.crowd_events}"
-        self.crowd = self._chat("crowd", {"user": crowd, "stream": True})
+        self.small = self._chat("small")
+        self.traced = self._chat("traced", traced=True)
+        self.silent = self._chat("silent", "bench-silent")
+        self.aside = self._chat("aside", model="aside")
+        self.stream = self._chat("stream", f"bench-stream {EVENT_PACE_US} {counts.events}", stream=True)
+        self.crowd = self._chat("crowd", f"bench-stream {CROWD_PACE_US} {counts.crowd_events}", stream=True)
         self.sound = self._keep(
             "sound", [_post("/v1/audio/transcriptions", "audio/wav", bytes(UPLOAD_BYTES))]
         )
@@ -161,21 +159,24 @@ class Tools:
             raise BenchFailed(f"{name}.c could not be compiled:\n{done.stderr}")
         return path
 
-    def _chat(self, name: str, more: dict[str, Any], model: str = "gpt", *, traced: bool = False) -> Path:
+    def _chat(
+        self, name: str, how: str = "", *, model: str = "gpt", stream: bool = False, traced: bool = False
+    ) -> Path:
         """Chat requests as clients send them: of many lengths, and nobody says the same twice.
 
-        With `traced` each has a header of its own too, as clients that trace their requests send it.
+        `how` tells the model server how to answer; see upstream.c. With `traced` each has a header of its own too, as
+        clients that trace their requests send it.
         """
         requests = []
         for number in range(VARIANTS):
+            asked = f"{how} Question {number}: when is noon?" + " Please." * (number * 37 % 100)
             messages = [
                 {"role": "system", "content": "You are a helpful assistant. Answer in one sentence. " * 5},
-                {
-                    "role": "user",
-                    "content": f"Question {number}: when is noon?" + " Please." * (number * 37 % 100),
-                },
+                {"role": "user", "content": asked},
             ]
-            body = json.dumps({"model": model, **more, "messages": messages}).encode()
+            more = {"stream": True} if stream else {}
+            chat = {"model": model, "temperature": 0.7, "max_tokens": 64, **more, "messages": messages}
+            body = json.dumps(chat).encode()
             extra = f"traceparent: 00-{number:032x}-{number:016x}-01\r\n" if traced else ""
             requests.append(_post("/v1/chat/completions", "application/json", body, extra))
         return self._keep(name, requests)

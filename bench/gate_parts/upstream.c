@@ -46,7 +46,7 @@ static const char SMALL_HEAD[] =
     "HTTP/1.1 200 OK\r\ndate: %s\r\nserver: bench\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n";
 static const char EVENT[] =
     "data: {\"id\":\"chatcmpl-8f14e45f\",\"object\":\"chat.completion.chunk\",\"created\":1764460800,"
-    "\"model\":\"served\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"},\"finish_reason\":null}]}\n\n";
+    "\"model\":\"served\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" 00000\"},\"finish_reason\":null}]}\n\n";
 static const char LAST_EVENT[] =
     "data: {\"id\":\"chatcmpl-8f14e45f\",\"object\":\"chat.completion.chunk\",\"created\":1764460800,"
     "\"model\":\"served\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],"
@@ -118,12 +118,20 @@ static void queue_stream(struct client *client) {
     before->after = client;
 }
 
+/* No event says what the one before it said: some proxies take that for a model that is stuck. */
+static void next_event(void) {
+    char *digit = strstr(event, "content\":\" ") + 11 + 4;
+    while (*digit == '9') *digit-- = '0';
+    if (*digit != ' ') ++*digit;
+}
+
 static void step_streams(void) {
     int64_t now = now_ns();
     while (streams.after != &streams && streams.after->due_ns <= now) {
         struct client *client = streams.after;
         unlink_client(client);
         if (--client->events_left > 0) {
+            next_event();
             if (!say(client, event, event_bytes)) continue;
             client->due_ns += client->pace_ns;
             queue_stream(client);
