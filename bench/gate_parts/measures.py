@@ -108,11 +108,12 @@ def rewrite(tools: Tools, peer: Peer, counts: Counts) -> Got:
     root = Path(__file__).parents[2]
     paths = [*([str(peer.tree)] if peer.tree else []), os.environ.get("PYTHONPATH", ""), str(root)]
     argv = [sys.executable, "-m", "bench.gate_parts.rewrite", str(counts.rewrites)]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
     with tools.on_core(peer.core):
-        out = subprocess.check_output(
-            argv, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        )
-    return {"rewrite_us": float(out)}
+        done = subprocess.run(argv, capture_output=True, text=True, env=env, check=False)
+    if done.returncode != 0:  # a tree of another time, whose functions are called otherwise
+        raise BenchFailed(f"rewrite.py does not fit this gate: {done.stderr.strip().rpartition(chr(10))[2]}")
+    return {"rewrite_us": float(done.stdout)}
 
 
 def crowd(tools: Tools, peer: Peer, counts: Counts) -> Got:

@@ -255,7 +255,7 @@ class Ours(Peer):
 
     def _launch(self) -> None:
         self.spec.run.mkdir(mode=0o700)
-        self._link = Link(self.spec.link, table(self.tools.upstream_port))
+        self._link = Link(self.spec.link, table(self.tools.upstream_port), self.tools.loader)
         self.spec.routes.write_bytes(wire.encode(self._link.table))
         path = self.folder / "spec.json"
         write_spec(path, self.spec)
@@ -287,8 +287,8 @@ def table(upstream_port: int) -> wire.Table:
 class Link:
     """The daemon's side of the link: says the table, reads whatever the gate says."""
 
-    def __init__(self, path: Path, said: wire.Table) -> None:
-        self.table = said
+    def __init__(self, path: Path, said: wire.Table, core: int) -> None:
+        self.table, self._core = said, core
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen()
@@ -308,6 +308,7 @@ class Link:
         self._listener.close()
 
     def _serve(self) -> None:
+        os.sched_setaffinity(0, {self._core})  # of this thread: it must not be where the gate is
         with contextlib.suppress(OSError):
             while True:
                 self._gate, _ = self._listener.accept()

@@ -28,7 +28,7 @@ def main() -> None:
     times_us = []
     for _ in range(int(sys.argv[1]) if len(sys.argv) > 1 else 300):
         began_s = time.perf_counter()
-        bodies.rewrite(bodies.read_body(data, media), media, "served", ollama=False)
+        bodies.rewrite(bodies.read_body(data, media, form=False), media, "served", ollama=False)
         times_us.append((time.perf_counter() - began_s) * 1e6)
     print(f"{statistics.median(times_us):.1f}")
 
