@@ -196,6 +196,35 @@ def test_a_body_too_large_to_be_read_is_routed_by_its_beginning_and_passed_as_it
         assert sent(play)[1] == expected, "on its own port it passes, whatever it says"
 
 
+@pytest.mark.parametrize("size", (1100, 1400, 3700))
+@pytest.mark.parametrize("first", (True, False))
+def test_a_long_form_that_could_be_read_whole_passes_as_it_comes_if_its_model_comes_first(
+    plays: list[Play], small: None, size: int, first: bool
+) -> None:
+    def of(model: bytes) -> bytes:
+        parts = [("model", model), ("file", b"\0" * (size - 200))]
+        return form(*(parts if first else reversed(parts)))
+
+    body = of(b"gpt")
+    assert early.WINDOW_BYTES < len(body) < bodies.BUFFER_MAX_BYTES or size == 1100
+    data = post(body, "/v1/audio/transcriptions", FORM)
+    for step in (len(data), 700, 1):
+        play = Play(model="real")
+        plays.append(play)
+        client, pipe = play.client()
+        for at in range(0, len(data), step):
+            if step == 700 and at + step >= len(data):
+                assert bool(play.servers) == (first and at > early.WINDOW_BYTES), "sent before its end came"
+            client.data_received(data[at : at + step])
+            play.spin()
+        head, passed = sent(play)
+        assert passed == of(b"real")
+        assert b"\r\nContent-Length: %d\r\n" % len(passed) in head
+        play.servers[0].say(OK)
+        play.spin()
+        assert pipe.out.endswith(b"ok")
+
+
 def test_a_large_upload_on_the_front_door_is_held_with_its_beginning_only(
     plays: list[Play], small: None
 ) -> None:

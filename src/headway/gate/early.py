@@ -1,4 +1,6 @@
-"""The beginning of a body that is too large to be read whole. Its model often stands there, and can be replaced there.
+"""The beginning of a body that is too large to be read whole, or of a long form.
+
+Its model often stands there, and can be replaced there.
 
 A body whose model comes later has none here: with a service named by port or path it passes unchanged.
 """
@@ -16,13 +18,13 @@ _VALUE: Final = json.JSONDecoder()
 
 
 class Window:
-    """One body's beginning. `full`: nothing more belongs to it."""
+    """One body's beginning. `full`: nothing more belongs to it, and `data` has it."""
 
-    __slots__ = ("_data", "_length", "_media", "_parts", "_span", "full")
+    __slots__ = ("_length", "_media", "_parts", "_span", "data", "full")
 
     def __init__(self, media: str, length: int) -> None:
         self._media, self._length = media, length
-        self._data = b""
+        self.data = b""
         self._parts: list[bytes] = []
         self._span: tuple[int, int] | None = None
         self.full = False
@@ -31,13 +33,13 @@ class Window:
         """Take more of it. Not once it's full."""
         self._parts.append(data)
         if sum(map(len, self._parts)) >= WINDOW_BYTES:
-            self._data = b"".join(self._parts)
+            self.data = b"".join(self._parts)
             self._parts.clear()
             self.full = True
 
     def read(self) -> bodies.Read:
         """Look for the model. Call it once it's full."""
-        form, data = bodies.is_form(self._media), self._data
+        form, data = bodies.is_form(self._media), self.data
         span = bodies.model_part(data, self._media) if form else _in_json(data)
         self._span = span
         if span is None:
@@ -48,14 +50,14 @@ class Window:
     def rewritten(self, model: str | None) -> bytes:
         """The beginning, with this model in place of the caller's where it was found."""
         if model is None or self._span is None:
-            return self._data
+            return self.data
         first, end = self._span
         value = model if bodies.is_form(self._media) else json.dumps(model)
-        return self._data[:first] + value.encode() + self._data[end:]
+        return self.data[:first] + value.encode() + self.data[end:]
 
     def length_of(self, data: bytes) -> int:
         """How long the whole body is when it begins with `data` instead."""
-        return self._length - len(self._data) + len(data)
+        return self._length - len(self.data) + len(data)
 
 
 def _in_json(data: bytes) -> tuple[int, int] | None:

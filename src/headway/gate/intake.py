@@ -55,10 +55,11 @@ class Intake:
         must, coding = look.must, look.coding
         readable = not coding or coding in bodies.CODINGS
         fits = length is None or length <= (bodies.BUFFER_MAX_BYTES if must else SMALL_JSON_BYTES)
-        if fits and (readable if must else look.is_json and length is not None):
-            self.buffered = True
-        elif must and not fits and not coding:
+        long_form = look.form and length is not None and length > early.WINDOW_BYTES
+        if must and not coding and (long_form or not fits):
             self._early = early.Window(look.media, length or 0)
+        elif fits and (readable if must else look.is_json and length is not None):
+            self.buffered = True
         elif not look.bound:
             raise BadRequest("content_encoding", 415) if not readable else BadRequest("body_too_large", 413)
         else:
@@ -173,6 +174,13 @@ class Intake:
 
     def _read_early(self, window: early.Window) -> None:
         self.what = window.read()
+        if self.what.model is None and (self._length or 0) <= bodies.BUFFER_MAX_BYTES:
+            self.buffered, self._early = (
+                True,
+                None,
+            )  # it stands further on: such a form is kept whole after all
+            self._keep(window.data)
+            return
         self.streams = True
         if self.what.model is None and not self._look.bound:
             raise BadRequest("body_too_large", 413)
