@@ -11,10 +11,11 @@ import pytest
 
 from headway.core import fit, push, room, steps
 from headway.core.model import GIB
+from headway.daemon.tail import Tail
 from headway.sim.faults import FAULTS
 from headway.sim.loop import BEGIN_S, Life, SimLoop, Stuck
 from headway.sim.machine import Machine
-from headway.sim.play import play
+from headway.sim.play import REST_S, play
 from headway.sim.scenario import Scenario
 from headway.sim.world import World
 
@@ -216,6 +217,23 @@ def test_a_board_that_cannot_be_shown_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("headway.core.view.explain", fails)
     assert "cannot be shown" in play(11, busy_s=SHORT_S).violations[0]
+
+
+def test_the_end_waits_until_the_daemon_has_read_what_the_gates_wrote_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read = Tail.read
+
+    def late(tail: Tail) -> Any:
+        return read(tail) if asyncio.get_running_loop().time() > until_s else ([], {})
+
+    monkeypatch.setattr(Tail, "read", late)
+    monkeypatch.setattr("headway.sim.play.LAST_S", 3 * REST_S)
+    until_s = Scenario(11, {}, SHORT_S).end_s + 2 * REST_S
+    waits = play(11, busy_s=SHORT_S)
+    assert waits.violations == () and waits.virtual_s > 2 * REST_S
+    until_s = float("inf")
+    assert "request log" in play(11, busy_s=SHORT_S).violations[0]
 
 
 def test_a_promise_to_more_than_there_is_found_by_the_machine_itself() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from headway.core import codec
@@ -31,7 +32,7 @@ class Endings:
         s = self._world.snapshot()
         if s is None or self._world.clients.open or s.pending:
             return False
-        return not any(self._unfinished(h, s) for h in s.holders.values())
+        return not any(self._unfinished(h, s) for h in s.holders.values()) and not any(self._unlike())
 
     def _unfinished(self, holder: Holder, s: Snapshot) -> bool:
         if isinstance(holder, Lease):
@@ -114,14 +115,18 @@ class Endings:
 
     def _logs(self) -> None:
         """Each whole line that a gate wrote is in the database exactly once."""
-        written: list[str] = []
+        missing, more = self._unlike()
+        if missing or more:
+            self._world.wrong(f"request log: {missing} lines are missing, {more} are there twice")
+
+    def _unlike(self) -> tuple[int, int]:
+        """Lines of the gates that are not in the database yet, and how many it has too often."""
+        written: Counter[str] = Counter()
         for data in self._world.disk.logs.values():
             whole = bytes(data).rpartition(b"\n")[0]
-            written += [line.decode().strip() for line in whole.split(b"\n") if line.strip()]
-        saved = [str(row[0]) for row in self._world.disk.database.look("SELECT doc FROM request")]
-        if sorted(written) != sorted(saved):
-            missing, more = len(set(written) - set(saved)), len(saved) - len(set(saved))
-            self._world.wrong(f"request log: {missing} lines are missing, {more} are there twice")
+            written.update(line.decode().strip() for line in whole.split(b"\n") if line.strip())
+        saved = Counter(str(row[0]) for row in self._world.disk.database.look("SELECT doc FROM request"))
+        return (written - saved).total(), (saved - written).total()
 
 
 def _lasting(doc: dict[str, Any]) -> dict[str, Any]:
