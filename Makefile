@@ -1,8 +1,8 @@
 # Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
-# `make demo`, `make test`, `make check`, `make seeds`, `make campaign`, `make bench`, `make bench-gate`, `make clean`; PYTHON=... chooses one.
+# `make demo`, `test`, `clients`, `check`, `seeds`, `campaign`, `bench`, `bench-gate`, `clean`; PYTHON=... chooses one.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check seeds campaign bench bench-gate clean
+.PHONY: help demo test clients check seeds campaign bench bench-gate clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -27,6 +27,16 @@ demo: $(VENV)/demo.stamp
 
 test: $(VENV)/dev.stamp
 	$(RUN) -m pytest -n 2 --dist worksteal -m "not strict" --durations 10 $(PYTEST)
+
+# litellm and llm are large (300 MB, half a minute) and strangers to us: in a Python of their own, and only where asked
+# for. With them `make test` tries the gate with these two as well.
+CLIENTS := .cache/clients
+clients: $(CLIENTS)/stamp
+
+$(CLIENTS)/stamp: tests/parts/clients.txt | $(RUN)
+	$(RUN) -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/parts/clients.txt
+	@touch $@
 
 check: $(VENV)/dev.stamp
 	$(RUN) -m ruff check $(CHECKED)

@@ -20,7 +20,13 @@ WORDS = "Hello from a tiny model that runs for real on this CPU ."
 
 _PEAK = 100.0  # the logit of the token meant; all others are 0
 _HEADS = 4
-_TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}\n{% endfor %}<|assistant|>"
+# How tools and calls are written tells llama.cpp what a call in an answer looks like: `<tool_call>{"name": ...}`.
+_TEMPLATE = (
+    "{% if tools %}{% for tool in tools %}<|tool|>{{ tool | tojson }}\n{% endfor %}{% endif %}"
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content or '' }}{% for call in m.tool_calls or [] %}"
+    '<tool_call>{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}</tool_call>'
+    "{% endfor %}\n{% endfor %}<|assistant|>"
+)
 
 Matrix = npt.NDArray[np.float32]
 
