@@ -30,7 +30,7 @@ from headway.daemon.daemon import Daemon, Outside, Settings
 from headway.daemon.link_server import LinkServer
 from headway.daemon.tasks import Tasks
 from headway.drivers.jobs_told import JobTeller
-from headway.drivers.registry import DRIVERS
+from headway.drivers.registry import ASLEEP_PROBES, DRIVERS
 from headway.errors import AlreadyRunning
 from headway.host.gate_files import RequestFiles, RoutesFile
 from headway.host.gate_locks import GateLocks
@@ -38,6 +38,7 @@ from headway.host.linux import LinuxClock, LinuxHost, user_name
 from headway.host.linux_runs import LinuxRuns
 from headway.host.linux_visitors import LinuxProcesses
 from headway.host.log_file import log_to
+from headway.host.systemd import Systemd
 from headway.meters.child import ChildMeter
 from headway.meters.combined import CombinedMeter
 from headway.meters.declared import DeclaredDevice, DeclaredMeter
@@ -55,7 +56,7 @@ NODE = "local"  # first part of every device id; the machine may be renamed, its
 def settings(config_path: Path) -> Built:
     """Read and check the config. Raises ConfigInvalid with every problem at once."""
     moves = {name: driver.moves for name, driver in DRIVERS.items()}
-    return build(load(config_path), moves, READS_BUSY)
+    return build(load(config_path), moves, READS_BUSY, ASLEEP_PROBES)
 
 
 def run_daemon(paths: Paths, built: Built) -> None:
@@ -111,6 +112,7 @@ class Service:
         self.reader = SqliteReader(paths.database)
         self.alert = CommandAlert(built.alert_command)
         self.alerts = Tasks(_unexpected)
+        self.systemd = Systemd(os.environ)
 
     async def run(self) -> None:
         """Adopt what is there, then turn until told to stop."""
@@ -121,8 +123,10 @@ class Service:
             for sig in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(sig, stopped.set)
             try:
+                self.systemd.say("READY=1")
                 await stopped.wait()
             finally:
+                self.systemd.say("STOPPING=1")
                 await self.api.stop()
                 await self.link_server.stop()
                 await self.alerts.stop()
@@ -146,6 +150,7 @@ class Service:
             log=lambda words, facts: log.warning(words, **facts),
             trouble=_unexpected,
             lost=_leave,
+            turned=self.systemd.alive,
         )
 
     def _settings(self) -> Settings:

@@ -11,6 +11,7 @@ import pytest
 from demo import tiny_model
 from headway.composition import READS_BUSY
 from headway.core.model import LADDERS, MoveRule
+from headway.drivers.registry import ASLEEP_PROBES
 from headway.errors import (
     CannotStart,
     DriverFailed,
@@ -281,6 +282,9 @@ async def test_llama_falls_asleep_by_itself_and_wakes_when_told(driven: Driven) 
     await until_so(asleep, "its sleep under constant looks")
     seen = await driven.driver.observe(driven.holder())
     assert (seen.ready, seen.engine_active) == (False, 0)
+    for path in ASLEEP_PROBES["llamacpp"]:  # a gate passes these on meanwhile
+        async with driven.http.get(f"{seen.upstream}{path}") as reply:
+            assert (reply.status, await look()) == (200, "asleep"), path
     await driven.driver.move(driven.task("awake", was="asleep"))
     seen = await driven.driver.observe(driven.holder())
     assert (seen.form, seen.ready, seen.engine_active) == ("awake", True, 0)

@@ -9,6 +9,7 @@ import os
 
 import pytest
 
+from headway.drivers.registry import ASLEEP_PROBES
 from tests.parts.driven import Driven, only, without_run
 from tests.parts.running import until_so
 
@@ -59,6 +60,9 @@ async def test_a_real_one_is_busy_sleeps_at_both_levels_and_says_the_same_afterw
             await driven.driver.move(driven.task(form, was=was, limit_s=START_LIMIT_S))
             seen = await driven.driver.observe(driven.holder(form=form))
             assert (seen.form, seen.ready) == (form, form == "awake")
+            for path in ASLEEP_PROBES["vllm"]:  # a gate passes these on to a sleeper
+                async with driven.http.get(f"{url}{path}") as reply:
+                    assert reply.status in (200, 404), path
         assert await said(driven, url, 64) == before
     await driven.driver.move(driven.task("stopped", was="awake"))
     assert (await driven.driver.observe(driven.holder())).form == "stopped"

@@ -38,7 +38,7 @@ MOVES = {
 
 
 def built(directory: Path, text: str) -> Built:
-    return build(loaded(directory, text), MOVES, reads_busy={"llamacpp"})
+    return build(loaded(directory, text), MOVES, {"llamacpp"}, {"llamacpp": ("/health",)})
 
 
 def test_the_example_loads_and_builds() -> None:
@@ -103,6 +103,7 @@ def test_forms_are_what_the_driver_reaches(tmp_path: Path) -> None:
     assert forms(render) == {"running": 9, "parked": None, "stopped": 0}
     assert forms(cpu) == {"running": 0, "stopped": 0}
     assert (chat.reads_busy, llama.reads_busy, cpu.count) == (False, True, 0)
+    assert (chat.asleep_probes, llama.asleep_probes) == ((), ("/health",))
     assert chat.moves == MOVES["process"] and render.moves == MOVES["command"]
 
 

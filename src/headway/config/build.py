@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Literal
 
 from headway.config.checks import count_of, index_of, models_of
@@ -52,25 +53,34 @@ class Built:
     alert_command: tuple[str, ...] | None
 
 
-def build(config: Config, moves: Mapping[str, Moves], reads_busy: Collection[str] = ()) -> Built:
+def build(
+    config: Config,
+    moves: Mapping[str, Moves],
+    reads_busy: Collection[str] = (),
+    asleep_probes: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> Built:
     """Turn a config into specs.
 
     Args:
         config: as `load` returned it.
         moves: each driver's table, by driver name.
         reads_busy: names of drivers that can read an engine's own queue.
+        asleep_probes: what servers answer while they sleep, by driver name.
 
     Raises:
         KeyError: a driver in the config has no table.
     """
     residency_s = config.headway.min_residency
+
+    def made(name: str, service: ServiceConfig) -> ServiceSpec:
+        driver = service.driver
+        spec = _service(name, service, moves[driver], driver in reads_busy, residency_s)
+        return replace(spec, asleep_probes=asleep_probes.get(driver, ()))
+
     return Built(
         mode=config.mode,
         policy=policy(config),
-        services=tuple(
-            _service(name, service, moves[service.driver], service.driver in reads_busy, residency_s)
-            for name, service in config.service.items()
-        ),
+        services=tuple(made(name, service) for name, service in config.service.items()),
         recipes=tuple((job_spec(name, job, moves[job.driver]), job.hold) for name, job in config.job.items()),
         devices=tuple(
             DeviceSettings(

@@ -99,6 +99,9 @@ class ServiceSpec(Spec):
     upstream_model: str | None = None  # the name put in place of the client's, None = unchanged
     gate_port: int | None = None
     gated: bool = True
+    asleep_probes: tuple[
+        str, ...
+    ] = ()  # paths that a sleeping server answers without waking, for GET and HEAD
     reads_busy: bool = False  # the driver can read the engine's own queue; then unread is busy
     max_active: int | None = None
     queue_max: int = 512

@@ -54,6 +54,7 @@ class Outside:
         log: words and facts for the daemon's own log.
         trouble: an exception nobody expected, and where.
         lost: called when a part failed without which the daemon is worse than none.
+        turned: called in every turn, with the clock's reading: the loop goes on.
     """
 
     clock: Clock
@@ -71,6 +72,7 @@ class Outside:
     log: Callable[[str, Mapping[str, object]], None]
     trouble: Callable[[str, BaseException], None]
     lost: Callable[[], None]
+    turned: Callable[[float], None] = lambda now_s: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,6 +188,7 @@ class Daemon:
             self.loop.tell(told)
 
     def _gates(self, s: Snapshot, decision: Decision) -> None:
+        self.out.turned(s.now_s)
         if self.hub.news or s.now_s >= self._published_s + TABLE_EVERY_S:
             self._publish(s)
         if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):

@@ -18,6 +18,7 @@ from headway.drivers.serving import SLOWEST_S, Serving, service_spec
 from headway.errors import ServerSilent
 from headway.ports import Clock, Moved, Runs, Seen, Task
 
+ASLEEP_PROBES = ("/health", "/props", "/models", "/metrics")
 BUSY = ("llamacpp:requests_processing", "llamacpp:requests_deferred")
 
 MOVES: tuple[MoveRule, ...] = (

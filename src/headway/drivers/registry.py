@@ -8,6 +8,7 @@ from typing import Protocol
 import aiohttp
 
 from headway.core.model import MoveRule
+from headway.drivers import llamacpp, vllm
 from headway.drivers.command import CommandDriver
 from headway.drivers.lease import LeaseDriver
 from headway.drivers.llamacpp import LlamaCppDriver
@@ -35,3 +36,7 @@ _CLASSES: tuple[DriverClass, ...] = (
     LeaseDriver,
 )
 DRIVERS: Mapping[str, DriverClass] = {one.name: one for one in _CLASSES}
+ASLEEP_PROBES: Mapping[str, tuple[str, ...]] = {
+    LlamaCppDriver.name: llamacpp.ASLEEP_PROBES,
+    VllmDriver.name: vllm.ASLEEP_PROBES,
+}

@@ -20,6 +20,8 @@ from headway.drivers.serving import SLOWEST_S, SOONEST_S, Answer, Serving, servi
 from headway.errors import DriverFailed, LimitPassed, ServerSilent
 from headway.ports import Clock, Moved, Runs, Seen, Task
 
+# What its front process answers by itself. Not /is_sleeping, which asks the engine.
+ASLEEP_PROBES = ("/health", "/ping", "/models", "/version", "/load", "/metrics")
 BUSY = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 SLEEP_STATE = "vllm:engine_sleep_state"
 UNDER_WAY = "vllm:sleep_mode_operations_in_flight"
