@@ -10,6 +10,7 @@ from headway.cli.main import cli
 from headway.config.schema import Config, ServiceConfig
 from headway.core import wire
 from headway.gate.refusals import WORDS
+from headway.gate.tunnel import LEAVE_LIMIT_S
 from tests.parts.gate_play import Play, document, get, post, said
 
 pytestmark = pytest.mark.contract
@@ -240,6 +241,49 @@ def test_a_tunnel_pins_only_while_it_is_used_and_is_held_while_closed(plays: lis
     client.connection_lost(None)
     assert server.pipe.closed
     assert play.line.tunnels == 0
+
+
+def test_a_tunnel_that_rests_ends_when_its_gate_is_replaced(plays: list[Play]) -> None:
+    play = Play()
+    plays.append(play)
+    _, pipe = play.ask(UPGRADE)
+    play.servers[0].say(SWITCH)
+    (tunnel,) = play.hub.tunnels
+    play.spin(59.0)
+    tunnel.leave(play.hub.now(), play.hub.now(), 60.0)
+    assert not pipe.closed
+    play.spin(1.1)
+    tunnel.leave(play.hub.now(), play.hub.now(), 60.0)
+    assert pipe.closed and play.servers[0].pipe.closed
+
+
+def test_a_tunnel_that_is_used_ends_at_last_when_its_gate_is_replaced(
+    plays: list[Play],
+) -> None:
+    play = Play()
+    plays.append(play)
+    client, pipe = play.ask(UPGRADE)
+    play.servers[0].say(SWITCH)
+    (tunnel,) = play.hub.tunnels
+    began_s = play.hub.now()
+
+    def left(after_s: float) -> bool:
+        play.spin(began_s + after_s - play.hub.now())
+        tunnel.leave(play.hub.now(), began_s, 60.0)
+        return pipe.closed
+
+    assert not left(59.0)
+    play.servers[0].say(b"ping")
+    assert not left(118.0), "it was used meanwhile"
+    play.tell(wire.Close("chat", 2))
+    client.data_received(b"wake up")
+    assert not left(190.0), "what its client sent waits for the service"
+    play.tell(wire.Open("chat", 3))
+    play.spin(began_s + LEAVE_LIMIT_S - 1.0 - play.hub.now())
+    play.servers[0].say(b"ping")
+    assert not left(LEAVE_LIMIT_S - 0.5)
+    assert left(LEAVE_LIMIT_S), "though it's used"
+    assert play.servers[0].pipe.closed and not play.hub.tunnels
 
 
 def test_the_log_row_of_a_stream(plays: list[Play]) -> None:

@@ -1,6 +1,7 @@
 """What happens to one request: routed, held, refused, sent again, cancelled, rewritten, answered by the gate itself."""
 
 import hashlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,32 @@ def test_a_refusal_has_the_facts_in_openais_shape(plays: list[Play]) -> None:
     assert row["holder"] == why
     assert row["position"] == 1
     assert "train" in row["error"]["message"]
+
+
+def test_a_refusal_says_for_how_long_by_the_clock_of_now(plays: list[Play]) -> None:
+    now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    why = {
+        "activity": "l1",
+        "since_s": now_s - 60.0,
+        "until_s": now_s + 600.0,
+        "boot": "b",
+        "preemptible": False,
+    }
+    for boot, known in (("b", True), ("another", False)):
+        play = Play("closed", "aside", why=why)
+        play.hub.boot = boot
+        plays.append(play)
+        _, pipe = play.ask(post(b'{"model":"gpt"}', "/v1/chat/completions", "X-Headway-Wait: 0"))
+        row, holder = document(pipe.out), document(pipe.out)["holder"]
+        assert not row.keys() & {"since_s", "until_s", "boot"}
+        if known:
+            assert 60.0 <= holder["held_s"] < 80.0 and 580.0 < holder["expires_in_s"] <= 600.0
+            assert (
+                580 < row["retry_after_s"] <= 600
+                and f"Retry-After: {row['retry_after_s']}\r\n".encode() in pipe.out
+            )
+        else:
+            assert holder == {"activity": "l1", "preemptible": False} and row["retry_after_s"] == 15
 
 
 def test_refusals_in_the_other_shapes(plays: list[Play]) -> None:

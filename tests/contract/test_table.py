@@ -8,6 +8,7 @@ from headway.core import view
 from headway.core.decide import decide
 from headway.core.model import Waiting
 from headway.daemon.table import rows
+from tests.core.lease_scene import held
 from tests.core.make import T0_S, Scene, gib, job_spec, service_spec
 
 pytestmark = pytest.mark.contract
@@ -111,3 +112,31 @@ def test_a_row_does_not_change_by_time_alone() -> None:
     before = rows(scene.s, decide(scene.s).verdicts)
     later = replace(scene.s, now_s=scene.s.now_s + 0.5)
     assert rows(later, decide(later).verdicts) == before
+
+
+PROBES = ("/health", "/metrics")
+
+
+def test_probes_are_told_only_while_it_sleeps_and_nothing_is_done_to_it() -> None:
+    spec = replace(service_spec(asleep=1), asleep_probes=PROBES)
+    for form, told in (("awake", ()), ("asleep", PROBES), ("stopped", ()), (None, ())):
+        scene = Scene(24).service(spec, form=form)
+        assert rows(scene.s, decide(scene.s).verdicts)["chat"].probes == told, form
+    for to in ("awake", "stopped"):
+        scene = Scene(24).service(spec, form="asleep").under_way("chat", "asleep", to)
+        assert rows(scene.s, decide(scene.s).verdicts)["chat"].probes == (), to
+
+
+def test_who_holds_the_memory_is_told_with_instants_that_do_not_move_by_the_second() -> None:
+    scene = Scene(24).service(form="stopped").job(job_spec(running=14))
+    scene.s = replace(scene.s, boot_id="b")
+    facts = why(scene)
+    assert (facts["since_s"], facts["boot"], "until_s" in facts) == (T0_S - 400.0, "b", False)
+    assert why(scene.at(T0_S + 1.0)) == facts
+
+
+def test_a_lease_is_told_with_its_end() -> None:
+    scene = Scene(24).service(form="stopped", demand=asked())
+    lid = held(scene, 20, expires_s=T0_S + 600.0)
+    facts = why(scene)
+    assert (facts["activity"], facts["since_s"], facts["until_s"]) == (lid, T0_S - 400.0, T0_S + 600.0)

@@ -21,6 +21,9 @@ TWO = prepare(
 )
 ONE = prepare(Table(1, "d", {"chat": Service("chat", 1, "closed", names=("gpt",))}))
 NONE = prepare(Table(1, "d", {}))
+ASLEEP = prepare(
+    Table(1, "d", {"chat": Service("chat", 1, "closed", probes=("/health", "/props", "/models"))})
+)
 
 CASES: dict[str, tuple[Routes, str, str, str | None, str | None, object]] = {
     # name: (routes, method, path, model, fixed, answer)
@@ -70,6 +73,40 @@ CASES: dict[str, tuple[Routes, str, str, str | None, str | None, object]] = {
     "own port, unknown route passes": (TWO, "GET", "/index.html", None, "chat", ("chat", False)),
     "own port, health": (TWO, "GET", "/health", None, "chat", To("chat", False, "/health", "health")),
     "own port, metrics": (TWO, "GET", "/metrics", None, "chat", To("chat", False, "/metrics", "metrics")),
+    "a sleeper answers it": (
+        ASLEEP,
+        "GET",
+        "/health",
+        None,
+        "chat",
+        To("chat", False, "/health", "health", True),
+    ),
+    "a sleeper answers it with /v1": (
+        ASLEEP,
+        "HEAD",
+        "/v1/models",
+        None,
+        "chat",
+        To("chat", False, "/v1/models", "models", True),
+    ),
+    "a sleeper answers what only it knows": (
+        ASLEEP,
+        "GET",
+        "/props",
+        None,
+        None,
+        To("chat", False, "/props", None, True),
+    ),
+    "a query may ask for more": (
+        ASLEEP,
+        "GET",
+        "/props?model=x",
+        None,
+        "chat",
+        To("chat", False, "/props?model=x"),
+    ),
+    "a sleeper's other routes": (ASLEEP, "GET", "/slots", None, "chat", ("chat", False)),
+    "the front door's own list": (ASLEEP, "GET", "/v1/models", None, None, Local("models")),
     "own port gone from the table": (TWO, "GET", "/health", None, "gone", "service_unknown"),
     "prefix": (
         TWO,

@@ -51,6 +51,7 @@ def test_bounds_of_waiting_are_refused_with_the_facts(stack: Up) -> None:
     assert_openai_refusal(third, 429, "queue_full")
     assert third.doc["holder"]["activity"] == job["id"]
     assert third.doc["holder"]["note"] == "render"
+    assert 0 <= third.doc["holder"]["held_s"] < 120
     assert third.doc["holder"]["preemptible"] is True
     assert third.doc["position"] == 3
     assert "render" in third.error["message"]

@@ -16,7 +16,7 @@ import pytest
 from headway.core import wire
 from headway.gate import locks
 from headway.gate.spec import write_spec
-from tests.parts.gate_world import LIMIT_S, World, ask, case, request, running, until
+from tests.parts.gate_world import LIMIT_S, SWITCH, World, ask, case, request, running, until
 
 pytestmark = pytest.mark.e2e
 
@@ -226,7 +226,8 @@ async def test_without_uvloop_it_is_the_same_gate() -> None:
     with tempfile.TemporaryDirectory() as folder:
         code = "import sys\nsys.modules['uvloop'] = None\n"
         (Path(folder) / "sitecustomize.py").write_text(code)
-        async with running(env={**os.environ, "PYTHONPATH": folder}) as world:
+        paths = os.pathsep.join([folder, *filter(None, [os.environ.get("PYTHONPATH")])])
+        async with running(env={**os.environ, "PYTHONPATH": paths}) as world:
             (pid,) = world.gates().values()
             assert "uvloop" not in Path(f"/proc/{pid}/maps").read_text()
             async with Load(world.ports["front"]).running() as load:
@@ -247,3 +248,34 @@ async def test_a_gate_too_busy_to_hand_over_is_replaced_once_it_can() -> None:
         assert b"200 OK" in await ask(world.ports["front"], {"model": "gpt"})
         os.kill(pid, signal.SIGCONT)
         await until(lambda: old not in world.gates())
+
+
+@case
+async def test_a_websocket_without_a_byte_does_not_keep_a_replaced_gate_alive() -> None:
+    world = World()
+    world.spec = replace(world.spec, tunnel_quiet_s=1.0)
+    async with running(world=world):
+        old = await world.gate()
+        sockets = [await websocket(world.ports["chat"]) for _ in range(2)]
+        (quiet, _), (busy, writer) = sockets
+        world.parents[0].send_signal(signal.SIGUSR2)
+        await until(lambda: set(world.gates()) - {old})
+        closed = asyncio.create_task(quiet.read(1))
+        while not closed.done():  # the other one is used all the time
+            writer.write(b"x")
+            assert await asyncio.wait_for(busy.readexactly(1), LIMIT_S) == b"x"
+            await asyncio.sleep(0.05)
+        assert await closed == b"" and old in world.gates()
+        assert await asyncio.wait_for(busy.read(1), LIMIT_S) == b"", "then this one rests, too"
+        await until(lambda: old not in world.gates())
+        for _, one in sockets:
+            one.close()
+
+
+async def websocket(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A tunnel through the gate, open."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /ws HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), LIMIT_S)
+    assert head.startswith(SWITCH[:12])
+    return reader, writer

@@ -8,6 +8,7 @@ import pytest
 from demo.memory_watch import MemoryWatch
 from demo.tiny_server import recorded
 from tests.e2e.kills import linked, rendering, talk
+from tests.e2e.loads import call
 from tests.e2e.stack import LIMIT_S, Stack
 from tests.e2e.tables import Entry, Table, config, python, render
 from tests.e2e.test_walk import in_order
@@ -45,6 +46,18 @@ def orders(stack: Stack) -> list[str]:
     return recorded(stack.home / "chat.record", "call")
 
 
+def probed(stack: Stack) -> None:
+    """A sleeper answers what does not wake it, in its own words; the rest is the gate's."""
+    moves = len(stack.events("move.asked"))
+    found = {path: call(stack, f"/upstream/chat{path}") for path in ("/health", "/v1/models", "/metrics")}
+    assert {path: answer.status for path, answer in found.items()} == dict.fromkeys(found, 200)
+    assert found["/v1/models"].doc["data"][0]["owned_by"] == "vllm"
+    assert 'sleep_state="awake"' in found["/metrics"].text
+    assert not any("x-headway-state" in answer.headers for answer in found.values())
+    assert call(stack, "/upstream/chat/is_sleeping").error["code"] == "service_aside"
+    assert stack.service("chat")["state"] == "asleep" and len(stack.events("move.asked")) == moves
+
+
 @pytest.mark.parametrize("level", [1, 2])
 def test_a_gap_job_runs_while_it_sleeps_and_a_request_wakes_it(stack: Up, level: int) -> None:
     headway = stack(config(vllm("chat", sleep_level=level), render()))
@@ -56,6 +69,7 @@ def test_a_gap_job_runs_while_it_sleeps_and_a_request_wakes_it(stack: Up, level:
         server = headway.service("chat")["pid"]
         headway.wait_job("render", "running")
         headway.wait(lambda: headway.held() == 13 * GIB, "the job beside the sleeper's residue")
+        probed(headway)
         before_it = headway.last_event()
         asked(headway)
         assert headway.service("chat")["pid"] == server, "the same process woke"

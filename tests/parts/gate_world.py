@@ -19,6 +19,7 @@ from headway.gate import locks
 from headway.gate.spec import Spec, write_spec
 
 LIMIT_S = 20.0
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
 class Upstream:
@@ -52,10 +53,20 @@ class Upstream:
                 self.ids.append(fields.get(b"x-request-id", b"").decode())
                 self.active += 1
                 try:
+                    if b"upgrade" in fields:
+                        await self._echo(reader, writer)
                     await self._answer(json.loads(body or b"{}"), reader, writer)
                 finally:
                     self.active -= 1
         writer.close()
+
+    async def _echo(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A websocket, as far as a gate can see: the head, then bytes both ways until one side leaves."""
+        writer.write(SWITCH)
+        while data := await reader.read(4096):
+            writer.write(data)
+        self.gone += 1
+        raise ConnectionResetError
 
     async def _answer(
         self, ask: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -221,9 +232,13 @@ def request(body: dict[str, Any], path: str = "/v1/chat/completions", extra: str
 
 @contextlib.asynccontextmanager
 async def running(
-    gate: str = "open", state: str = "awake", env: dict[str, str] | None = None, **more: Any
+    gate: str = "open",
+    state: str = "awake",
+    env: dict[str, str] | None = None,
+    world: World | None = None,
+    **more: Any,
 ) -> AsyncIterator[World]:
-    world = World()
+    world = world or World()
     try:
         await world.upstream.start()
         world.set_table(gate, state, **more)

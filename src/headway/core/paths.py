@@ -145,6 +145,18 @@ def matches(pattern: str, path: str) -> bool:
     return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
 
 
+def is_probe(method: str, path: str, probes: tuple[str, ...]) -> bool:
+    """Whether this is one of a sleeping server's probes. A query may ask for more than it answers asleep.
+
+    >>> is_probe("GET", "/v1/models", ("/models",)), is_probe("POST", "/props", ("/props",))
+    (True, False)
+    """
+    if not probes or method not in ("GET", "HEAD") or "?" in path:
+        return False
+    whole = normal(path)
+    return whole in probes or bare(whole) in probes
+
+
 @lru_cache(maxsize=4096)
 def kind_of(
     method: str, path: str, extra: tuple[tuple[str, str], ...] = (), allow: tuple[str, ...] = ()

@@ -17,12 +17,13 @@ UPSTREAM = "/upstream/"
 @dataclass(frozen=True, slots=True)
 class To:
     """Send to `service` as `path`. `demand`: may wake it and counts as use. `local`: the gate's own answer instead,
-    for a probe while the service is not open."""
+    for a probe while the service is not open. `asleep`: its server answers that while it sleeps."""
 
     service: str
     demand: bool
     path: str
     local: paths.Kind | None = None
+    asleep: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +109,11 @@ def route(
         return Refuse("service_unknown", 404, {"service": place.service, "known": sorted(routes.services)})
     kind = paths.kind_of(method, place.path, routes.extra, row.allow if row is not None else ())
     if row is not None:
-        return _to_fixed(row, kind, place.path, model)
+        return _to_fixed(row, kind, method, place.path, model)
     return _front_door(routes, method, place.path, kind, model)
 
 
-def _to_fixed(row: Service, kind: paths.Kind, path: str, model: str | None) -> To | Refuse:
+def _to_fixed(row: Service, kind: paths.Kind, method: str, path: str, model: str | None) -> To | Refuse:
     if kind == "control":
         return Refuse("control_route", 403, {"service": row.name, "path": path})
     if kind == "inference":
@@ -120,7 +121,7 @@ def _to_fixed(row: Service, kind: paths.Kind, path: str, model: str | None) -> T
             return _unknown_model(model, {row.name: row})
         return To(row.name, True, path)
     own = kind in paths.LOCAL and kind != "root"  # its first page is the server's: nobody else can answer it
-    return To(row.name, False, path, kind if own else None)
+    return To(row.name, False, path, kind if own else None, paths.is_probe(method, path, row.probes))
 
 
 def _front_door(
@@ -139,10 +140,10 @@ def _front_door(
         if kind == "control":
             return Refuse("control_route", 403, {"path": path})
         return Refuse("route_unknown", 404, {"path": path})
-    allow = routes.services[service].allow
-    if kind == "control" and paths.kind_of(method, path, routes.extra, allow) == "control":
+    row = routes.services[service]
+    if kind == "control" and paths.kind_of(method, path, routes.extra, row.allow) == "control":
         return Refuse("control_route", 403, {"service": service, "path": path})
-    return To(service, kind == "inference", path)
+    return To(service, kind == "inference", path, asleep=paths.is_probe(method, path, row.probes))
 
 
 def _answers(row: Service, model: str) -> bool:

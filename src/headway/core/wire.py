@@ -2,7 +2,8 @@
 
 Every message is a frozen dataclass. `encode` makes the line, `decode` reads it: unknown fields are ignored, an
 unknown `type` becomes `Unsupported`, a line that is not a message raises `WireError`. A field named `class_` is
-`class` on the wire. Times are ages in seconds, never instants. The `Table` document is also `run/routes.json`.
+`class` on the wire. Times are ages in seconds, never instants, but for those in `why`. The `Table` document is also
+`run/routes.json`.
 """
 
 import json
@@ -39,7 +40,9 @@ class Service:
     is the name put in place of the caller's; None leaves the body as it is. `max_active` None means unlimited.
     `wake_limit_s` bounds the wait while `state` is "waking". `word` is the state in people's words, for the
     header X-Headway-State. `allow` lists control paths that may pass. `why` holds the facts of a refusal: code,
-    message, activity, note, held_s, expires_in_s, preemptible, retry_after_s.
+    message, activity, note, preemptible, retry_after_s; and since when the activity holds the memory, and until when at
+    most: `since_s` and `until_s`, boottime of the boot `boot`, the only instants on this wire. `probes` lists the paths
+    that its server answers while it sleeps, without waking: empty unless it sleeps and nothing is being done to it.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Service:
     on_cancel: OnCancel = "cancel"
     word: str = ""
     allow: tuple[str, ...] = ()
+    probes: tuple[str, ...] = ()
     why: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -56,6 +56,7 @@ def _row(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], pl
         max_wait_s=dict(spec.max_wait_s),
         wake_limit_s=spec.wake_limit_s,
         on_cancel=spec.on_cancel,
+        probes=_probes(service, s),
         word=words.service_state(service, s.pending.get(service.id)),
         why=_why(service, s, verdicts, plan, state == "failed") if state != "awake" else {},
     )
@@ -78,10 +79,16 @@ def _state(
     return "aside"
 
 
+def _probes(service: Service, s: Snapshot) -> tuple[str, ...]:
+    """What may be asked of its server now. One that is being moved is left alone, one that is awake needs no list."""
+    sleeps = service.form not in (None, service.top, service.bottom)
+    return service.spec.asleep_probes if sleeps and service.id not in s.pending else ()
+
+
 def _why(
     service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], plan: Plan, failed: bool
 ) -> dict[str, Any]:
-    """Facts of behaviour 3.6, without ages: a row that changes by the second would be sent by the second."""
+    """Facts of a refusal, without ages: a row that changes by the second would be sent by the second."""
     verdict = view.reason(service, s, verdicts)
     if verdict.code == "aside":
         verdict = _blocked(service, s, plan) or verdict
@@ -93,6 +100,7 @@ def _why(
         facts |= {"pids": list(pids), "outside_bytes": steps * TOLERANCE_BYTES}
     elif (holder := _in_the_way(service, verdict, s)) is not None:
         facts |= {"activity": holder.id, "note": holder.spec.name, "preemptible": preemptible(holder)}
+        facts |= _times(holder, s)
     if service.note:
         facts.setdefault("note", service.note)
     if failed:
@@ -100,6 +108,16 @@ def _why(
         facts |= {key: verdict.facts[key] for key in known if key in verdict.facts}
         facts["message"] = f"{service.id}: {_words(service, verdict, s)}."
     return facts
+
+
+def _times(holder: Holder, s: Snapshot) -> dict[str, Any]:
+    """Since when it holds what it holds, and until when at most: instants, of which the gate makes ages."""
+    if holder.form in (None, holder.bottom):
+        return {}
+    lease = holder if isinstance(holder, Lease) else None
+    since_s = holder.since_s if lease is None or lease.granted_s is None else lease.granted_s
+    until = {} if lease is None or lease.expires_s is None else {"until_s": lease.expires_s}
+    return {"since_s": since_s, **until, "boot": s.boot_id}
 
 
 def _words(service: Service, verdict: Verdict, s: Snapshot) -> str:

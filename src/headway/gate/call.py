@@ -7,6 +7,7 @@ from headway.gate.lines import Held, Refused, refusal
 from headway.gate.request import Request, Step
 from headway.gate.tunnel import Tunnel
 from headway.gate.upstream import Upstream, read_address
+from headway.gate.waiting import Phase
 
 UPLOAD_HIGH_BYTES = 256 * 1024
 PACKED: Final = frozenset(
@@ -146,7 +147,8 @@ class Call(Request):
     def response_over(self, upstream: Upstream | None) -> None:
         """The last byte came; `upstream` may be used again."""
         self.upstream = None
-        if upstream is not None and self.intake.done:
+        sleeps = self.ticket is not None and self.ticket.phase is Phase.PROBING
+        if upstream is not None and self.intake.done and not sleeps:
             self.hub.pool.put(upstream, self.hub.now())
         elif upstream is not None:
             upstream.close()

@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -158,16 +159,17 @@ class Child:
         """
         hub = self.hub
         hub.draining = True
-        for server in self._servers:
-            server.close()
-        until_s = self.loop.time() + self.spec.drain_s
-        await asyncio.sleep(GONE_POLL_S)  # what was accepted a moment ago becomes a client first
+        began_s = self.loop.time()
+        until_s = began_s + self.spec.drain_s
+        await stop_accepting(self._servers)
         while hub.clients and not (self._hurry and self.loop.time() >= until_s):
             if self._hurry:
                 for exchange in list(hub.waiting):
                     exchange.refuse("gate_draining", 503)
             for client in list(hub.clients):
                 client.leave_if_quiet(0.0 if self._hurry else LEAVE_QUIET_S)
+            for tunnel in list(hub.tunnels):
+                tunnel.leave(self.loop.time(), began_s, self.spec.tunnel_quiet_s)
             await asyncio.sleep(GONE_POLL_S)
 
     async def _keep_link(self) -> None:
@@ -209,6 +211,21 @@ class Child:
                         self.gate, os.getpid(), self.spec.version, self.fds, self._leave.is_set()
                     )
                     locks.hand_over(connection, mine)
+
+
+async def stop_accepting(servers: Sequence[asyncio.Server]) -> None:
+    """Accept no more; every connection that was accepted has become a client when this returns.
+
+    asyncio's own loop makes a client some steps after it accepted, and drops it when the server is closed in between:
+    so it stops listening first. Other loops have no reader there, and make the client at once.
+    """
+    for server in servers:
+        for sock in server.sockets:
+            server.get_loop().remove_reader(sock.fileno())
+    await asyncio.sleep(GONE_POLL_S)
+    for server in servers:
+        server.close()
+    await asyncio.sleep(GONE_POLL_S)
 
 
 def _boot_id() -> str:

@@ -4,9 +4,11 @@ from headway.core.route import Local, Refuse, To
 from headway.gate import local
 from headway.gate.call import Call
 from headway.gate.heads import BadRequest
-from headway.gate.lines import Forward, Held, Refused
+from headway.gate.lines import Forward, Held, Line, Refused
 from headway.gate.request import Step
 from headway.gate.waiting import Ticket
+
+PROBE_LIMIT_S = 5.0  # for the whole answer of a server that sleeps
 
 
 class Exchange(Call):
@@ -64,13 +66,16 @@ class Exchange(Call):
         line = hub.holding.lines.get(to.service)
         self.to, self.line = to, line
         self.record.admitted(to, line, caller)
-        if to.local is not None and line is not None and not (line.open or hub.holding.shadow):
+        if to.local is not None and self.closed and not to.asleep:
             self.say_local(*hub.answer(self.head, to.local, to.service))
             return
         ticket = Ticket(
             to.service, caller.class_, caller.client, id=self.record.id, priority=caller.priority,
             wait_s=caller.wait_s, demand=to.demand, owner=self,
         )  # fmt: skip
+        if line is not None and to.asleep and self.closed and not self.head.upgrade:
+            self._probe(line, ticket)
+            return
         match hub.holding.arrive(ticket, hub.now()):
             case Forward():
                 self.ticket = ticket
@@ -81,6 +86,13 @@ class Exchange(Call):
             case Refused() as refused:
                 self.say_refused(refused)
         hub.poke()
+
+    def _probe(self, line: Line, ticket: Ticket) -> None:
+        """Ask a server that sleeps; counted nowhere, it pins nothing. What is not answered the gate answers itself."""
+        line.probe(ticket)
+        self.ticket = ticket
+        self.hub.loop.call_later(PROBE_LIMIT_S, self.cut)
+        self.granted()
 
     # The holding's word
 

@@ -59,7 +59,7 @@ class Holding:
     def reached(self, ticket: Ticket, now_s: float) -> Moves:
         """Its server took the connection: whatever was refused before is over."""
         line = self.lines[ticket.service]
-        if not line.stall_s:
+        if not line.stall_s or ticket.phase is Phase.PROBING:
             return NO_MOVES
         line.settle(now_s)
         line.stall_s = 0.0
@@ -71,6 +71,8 @@ class Holding:
         In shadow mode nothing is held, and a probe is never held: these are refused.
         """
         line = self.lines[ticket.service]
+        if line.probing and line.probed(ticket):
+            return refusal("upstream_unreachable", line)
         self._uncount(line, ticket)
         line.settle(now_s)
         line.stall_s = min(STALL_MAX_S, line.stall_s * 2 or STALL_FIRST_S)
@@ -84,6 +86,8 @@ class Holding:
     def ended(self, ticket: Ticket, now_s: float) -> Moves:
         """A forwarded request is over, to its last byte. The place goes to who is next."""
         line = self.lines[ticket.service]
+        if line.probing and line.probed(ticket):
+            return NO_MOVES
         self._uncount(line, ticket)
         ticket.phase = Phase.OVER
         if ticket.demand and ticket.class_ == "attended":
@@ -210,7 +214,7 @@ class Holding:
     def _drop(self, line: Line, moves: Moves) -> None:
         line.open = False
         self._refuse_all(line, "service_gone", moves)
-        if not line.forwarded and not line.tunnels:
+        if not line.forwarded and not line.probing and not line.tunnels:
             del self.lines[line.row.name]
 
     def _touch(self, line: Line, *, urgent: bool) -> None:

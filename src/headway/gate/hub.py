@@ -45,7 +45,7 @@ class Hub:
         boot: str = "",
         connect: Dial = dial,
     ) -> None:
-        self.loop, self.put, self._boot, self._connect = loop, put, boot, connect
+        self.loop, self.put, self.boot, self._connect = loop, put, boot, connect
         self.now = loop.time  # the loop's clock, in seconds
         self.holding = Holding()
         self._beat = Beat(self)
@@ -95,6 +95,10 @@ class Hub:
         self.table, self.routes, self.salt = table, prepare(table), table.salt
         self.hosts, self.origins, self.tokens = table.hosts, table.origins, table.tokens
         self.keys = _keys(table)
+        for name, line in list(self.holding.lines.items()):
+            if line.probing and ((row := table.services.get(name)) is None or line.open or not row.probes):
+                for ticket in list(line.probing):
+                    ticket.owner.cut()  # its server does not just sleep any more
 
     def _cut_later(self, name: str, after_s: float, *, probes: bool = False) -> None:
         line = self.holding.lines.get(name)
@@ -176,7 +180,7 @@ class Hub:
         """A request is over: count it and write its row."""
         now_s = self.now()
         self.counts.ended(exchange.record, now_s)
-        self.put(exchange.record.row(now_s, how, self._boot))
+        self.put(exchange.record.row(now_s, how, self.boot))
 
     def unread(self, id: str | None, code: str, status: int) -> None:
         """A request was not read further than its head."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from headway.core import wire
-from headway.gate.waiting import Order, Ticket
+from headway.gate.waiting import Order, Phase, Ticket
 
 RETRY_AFTER_MAX_S = 900.0  # clients of the OpenAI library do not retry after longer ones
 RETRY_AFTER_S = 15.0
@@ -71,6 +71,7 @@ class Line:
         self.order = Order(wire.CLASSES)
         self.open = False
         self.forwarded: set[Ticket] = set()  # pinning: sent and not over, probes included
+        self.probing: set[Ticket] = set()  # sent to a server that sleeps: not pinning
         self.active = 0  # of these, those that are use of the service
         self.tunnels = 0
         self.last_end_s: float | None = None  # of an attended request
@@ -164,6 +165,19 @@ class Line:
                     break
                 yield self._out(ticket), "upstream_unreachable" if self.open else code
 
+    def probe(self, ticket: Ticket) -> None:
+        """Send it to a server that sleeps and is known to answer that. It's counted nowhere, so it pins nothing."""
+        ticket.phase = Phase.PROBING
+        self.probing.add(ticket)
+
+    def probed(self, ticket: Ticket) -> bool:
+        """Whether it was one of these; it's over then."""
+        if ticket not in self.probing:
+            return False
+        self.probing.remove(ticket)
+        ticket.phase = Phase.OVER
+        return True
+
     def demand(self, now_s: float, seq: int) -> wire.Demand:
         """Whole values for the daemon."""
         waiting = {}
@@ -190,6 +204,21 @@ class Line:
     def _out(self, ticket: Ticket) -> Ticket:
         self.order.remove(ticket)
         return ticket
+
+
+def aged(refused: Refused, boottime_s: float, boot: str) -> Refused:
+    """The same with ages in place of the row's instants. Those of another boot say nothing: they are left out."""
+    facts = dict(refused.facts)
+    since_s, until_s = facts.pop("since_s", None), facts.pop("until_s", None)
+    if facts.pop("boot", None) != boot or not isinstance(since_s, (int, float)):
+        return replace(refused, facts=facts)
+    facts["held_s"] = max(0.0, round(boottime_s - since_s, 1))
+    if isinstance(until_s, (int, float)):
+        facts["expires_in_s"] = max(0.0, round(until_s - boottime_s, 1))
+    retry_after_s = refused.retry_after_s
+    if "retry_after_s" not in facts and "expires_in_s" in facts:
+        retry_after_s = min(RETRY_AFTER_MAX_S, facts["expires_in_s"])
+    return replace(refused, facts=facts, retry_after_s=retry_after_s)
 
 
 def refusal(code: str, line: Line | None, **facts: Any) -> Refused:

@@ -4,6 +4,7 @@ Whatever way it ends, `over` runs once, and a ticket that was forwarded is given
 """
 
 import asyncio
+import time
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from headway.core.route import To
 from headway.gate import bodies
 from headway.gate.answer import Answer
 from headway.gate.intake import Intake
-from headway.gate.lines import Line, Refused
+from headway.gate.lines import Line, Refused, aged
 from headway.gate.look import Look
 from headway.gate.record import Record
 from headway.gate.tunnel import Tunnel
@@ -67,6 +68,11 @@ class Request:
     def client(self) -> "Client | None":
         """The client's connection, None once it's gone."""
         return self.answer.client
+
+    @property
+    def closed(self) -> bool:
+        """Whether its service is known and may not be used now."""
+        return self.line is not None and not (self.line.open or self.hub.holding.shadow)
 
     def beat(self, now_s: float) -> None:
         """Called about every half second while it waits: a held, admitted stream says that it lives."""
@@ -133,9 +139,12 @@ class Request:
             self.refuse(code, status)
 
     def say_refused(self, refused: Refused) -> None:
-        """Answer with a refusal, and be over."""
+        """Answer with a refusal, and be over. A probe of a closed service gets the gate's own answer instead."""
+        if self.to is not None and self.to.local is not None and self.closed:
+            self.say_local(*self.hub.answer(self.head, self.to.local, self.to.service))
+            return
         self.settle_close()
-        self.answer.refuse(refused)
+        self.answer.refuse(aged(refused, time.clock_gettime(time.CLOCK_BOOTTIME), self.hub.boot))
         self.over(refused.code)
 
     def say_local(self, status: int, body: bytes, media: str, extra: dict[str, str]) -> None:

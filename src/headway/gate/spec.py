@@ -7,6 +7,9 @@ from pathlib import Path
 
 from headway.errors import HeadwayError
 
+DRAIN_S = 30.0
+TUNNEL_QUIET_S = 60.0
+
 
 class GateSpecInvalid(HeadwayError):
     """The spec file cannot be used."""
@@ -19,15 +22,16 @@ class GateSpecInvalid(HeadwayError):
 class Spec:
     """Where a gate listens and where its files are. A port of 0 is chosen by the system.
 
-    `listen` maps "front" or a service's name to (host, port). `drain_s` bounds how long a gate that leaves waits for
-    requests that were sent.
+    `listen` maps "front" or a service's name to (host, port). `drain_s` bounds how long a gate that is told to stop
+    waits for requests that were sent, `tunnel_quiet_s` how long one that is replaced keeps a websocket without a byte.
     """
 
     run_dir: str
     requests_dir: str
     listen: dict[str, tuple[str, int]] = field(default_factory=dict)
     version: str = "0"
-    drain_s: float = 30.0
+    drain_s: float = DRAIN_S
+    tunnel_quiet_s: float = TUNNEL_QUIET_S
 
     @property
     def run(self) -> Path:
@@ -65,8 +69,9 @@ def read_spec(path: Path) -> Spec:
     try:
         row = json.loads(path.read_bytes())
         listen = {str(name): (str(place[0]), int(place[1])) for name, place in row["listen"].items()}
-        version, drain_s = str(row.get("version", "0")), float(row.get("drain_s", 30.0))
-        return Spec(str(row["run_dir"]), str(row["requests_dir"]), listen, version, drain_s)
+        limits_s = float(row.get("drain_s", DRAIN_S)), float(row.get("tunnel_quiet_s", TUNNEL_QUIET_S))
+        version = str(row.get("version", "0"))
+        return Spec(str(row["run_dir"]), str(row["requests_dir"]), listen, version, *limits_s)
     except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
         raise GateSpecInvalid(
             f"{path} cannot be used as a gate's spec: {error!r}. It needs run_dir, requests_dir and listen "

@@ -13,6 +13,7 @@ from headway.gate.waiting import Phase, Ticket
 if TYPE_CHECKING:
     from headway.gate.call import Call
 
+LEAVE_LIMIT_S = 3600.0  # a gate that is replaced closes even a used one then: pings would go on for ever
 IDLE_AFTER_S = 5.0  # no byte in either direction for this long: not in use
 
 
@@ -85,6 +86,12 @@ class Tunnel:
         if ticket is not None and ticket.phase is Phase.FORWARDED and now_s - self.last_s >= IDLE_AFTER_S:
             self._ticket = None
             self._owner.hub.dispatch(self._owner.hub.holding.ended(ticket, now_s))
+
+    def leave(self, now_s: float, since_s: float, quiet_s: float) -> None:
+        """Called now and then once its gate is being replaced, `since_s`: its client comes back to the new one."""
+        quiet = not self._kept and now_s - self.last_s >= quiet_s
+        if quiet or now_s - since_s >= LEAVE_LIMIT_S:
+            self.close()
 
     def close(self) -> None:
         """Either side is gone: close the other."""

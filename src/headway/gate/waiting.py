@@ -12,11 +12,12 @@ from typing import Any
 
 
 class Phase(Enum):
-    """Where a ticket is. FORWARDED is the only one that pins its service."""
+    """Where a ticket is. FORWARDED is the only one that pins its service; PROBING is sent to one that sleeps."""
 
     NEW = "new"
     WAITING = "waiting"
     FORWARDED = "forwarded"
+    PROBING = "probing"
     OVER = "over"
 
 
