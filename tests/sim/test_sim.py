@@ -17,6 +17,7 @@ from headway.sim.loop import BEGIN_S, Life, SimLoop, Stuck
 from headway.sim.machine import Machine
 from headway.sim.play import REST_S, play
 from headway.sim.scenario import Scenario
+from headway.sim.wires import End, Wire
 from headway.sim.world import World
 
 pytestmark = pytest.mark.sim
@@ -274,6 +275,18 @@ def world() -> Iterator[World]:
     made.over = True
     made.loop.bury()
     asyncio.set_event_loop(None)
+
+
+def test_what_a_stopped_link_kept_comes_in_the_order_in_which_it_was_sent(world: World) -> None:
+    got: list[bytes] = []
+    link, life = Wire(world), Life("reader", lambda: None)
+    link.ends = (End(life, got.append, lambda: None), End(life, got.append, lambda: None))
+    link.stopped_until_s = world.loop.now_s + 5.0
+    sent = [b"%d " % number for number in range(50)]
+    for piece in sent:
+        link.send(piece, 1)
+    world.loop.run_until_complete(asyncio.sleep(6.0))
+    assert b"".join(got) == b"".join(sent)
 
 
 @pytest.mark.parametrize("name", sorted(FAULTS))

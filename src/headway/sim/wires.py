@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,7 @@ class Wire:
         self.open = True
         self.stopped_until_s = 0.0
         self._busy_s: dict[int, float] = {}
+        self._under_way: tuple[deque[bytes], deque[bytes]] = (deque(), deque())
         self.ends: tuple[End, End] | None = None
 
     def send(self, data: bytes, to: int) -> None:
@@ -44,10 +46,13 @@ class Wire:
         end, now_s = self.ends[to], self._world.loop.now_s
         at_s = max(now_s + DELAY_S, self._busy_s.get(to, 0.0), self.stopped_until_s)
         self._busy_s[to] = at_s
+        under_way = self._under_way[to]
+        under_way.append(piece)
 
         def arrive() -> None:
+            next_piece = under_way.popleft()  # of timers for one instant any may be the first
             if self.open:
-                end.data(piece)
+                end.data(next_piece)
 
         self._world.loop.later(at_s - now_s, arrive, life=end.life)
 
