@@ -34,7 +34,12 @@ VERDICTS: Mapping[str, Phrase] = {
     "gap_over": _p("steps aside: {service} is awake on its device", "steps aside for a model that is awake"),
     "idle_ttl": _p("nobody used it for {idle_s}, so it gives its memory back", "nobody used it for long enough"),
     # rules: who may come
-    "shadow": _p("the mode is shadow: Headway only watches", help="headway mode live"),
+    "shadow": _p(
+        "the mode is shadow, so nobody waits: live it would have waited {would_s}",
+        "the mode is shadow, so nobody waits: live it would wait now ({why})",
+        "the mode is shadow: Headway only watches",
+        help="headway mode live",
+    ),
     "held": _p(
         "held by {by} {ago}, until it is released ({note})",
         "held by {by}, until it is released ({note})",

@@ -113,6 +113,8 @@ EVENTS: Mapping[str, Phrase] = {
     "lease.added": _p("asked for by {by}, pid {pid}", "asked for by {by}", "asked for"),
     "lease.asked": _p("{by} asked: {verb}"),
     "lease.granted": _p("granted after {waited_s}", "granted"),
+    "lease.would": _p("started without a grant, as the mode is shadow; live it would have waited {waited_s}",
+                      "started without a grant, as the mode is shadow"),
     "lease.kept": _p("did not give its device back in time, and keeps it"),
     "lease.ended": _p("over after {held_s}: {in_words}", "never granted: {in_words}", "over", derive=_how),
     "lease.left": _p("over, and its processes (pid {pid}) still hold {held}; that is counted as not ours",

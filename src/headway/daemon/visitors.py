@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from headway.core.facts import Fact, LeaseGone
+from headway.core.leases import mark
 from headway.core.model import HolderId, Lease, Snapshot
-from headway.ports import Processes
+from headway.ports import Processes, Root
 
 
 class Visitors:
@@ -19,7 +20,7 @@ class Visitors:
 
     def owner(self, pid: int) -> HolderId | None:
         """The lease or claim whose tree, or pattern, that process belongs to."""
-        roots = {lease.pid: lease.id for lease in self._open() if lease.pid is not None}
+        roots = {root: lease.id for lease in self._open() if (root := _root(lease)) is not None}
         if roots and (root := self._processes.among(pid, roots)) is not None:
             return roots[root]
         for lease in self._open():
@@ -30,8 +31,8 @@ class Visitors:
     def look(self) -> None:
         """Say of whom no process lives any more."""
         for lease in self._open():
-            if lease.pid is not None:
-                alive = self._processes.alive(lease.pid, lease.start_ticks)
+            if (root := _root(lease)) is not None:
+                alive = self._processes.alive(root)
             else:
                 alive = lease.match is None or bool(self._processes.matching(lease.match))
             if not alive:
@@ -41,3 +42,7 @@ class Visitors:
         for holder in self._snapshot().holders.values():
             if isinstance(holder, Lease) and holder.ended is None:
                 yield holder
+
+
+def _root(lease: Lease) -> Root | None:
+    return None if lease.pid is None else Root(lease.pid, lease.start_ticks, mark(lease))
