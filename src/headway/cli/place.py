@@ -16,7 +16,8 @@ from headway.errors import DaemonAway, HeadwayError, Refused
 
 Row = dict[str, Any]
 POLL_S = 10.0  # the daemon answers when something changed, after this time at the latest
-SOON_S = 5.0  # a daemon that is on its way is given this long before somebody runs without one
+SETTLES_S = 0.5
+SOON_S = 15.0  # a daemon that is on its way is given this long before somebody runs without one
 HOPELESS = ("never_fits", "no_device")
 INSIDE = ("granted", "overdue", "leaving")
 
@@ -80,8 +81,8 @@ class Place:
             self._row = None
         path = f"/api/v1/leases/{segment(self._lease)}"
         try:
-            if self._row is None:
-                self._row = self.client.get(path)
+            if self._row is None:  # most are granted at once, and there is nothing to tell of those
+                self._row = self.client.get(path, known="waiting", wait_s=SETTLES_S)
             else:
                 self._row = self.client.get(path, known=self._row["state"], wait_s=POLL_S)
         except Answered as error:
@@ -100,7 +101,10 @@ class Place:
         if self._lease is not None:
             self._say("away", "the daemon is away; waiting for the next one.")
             return away_s < AWAY_LIMIT_S
-        return away_s < SOON_S and self._session.is_daemon_due()
+        if not self._session.is_daemon_due():
+            return False
+        self._say("away", f"the daemon is on its way; waiting for it, {SOON_S:.0f} s at most.")
+        return away_s < SOON_S
 
     def _tell(self, row: Row) -> None:
         if row["state"] == "waiting":

@@ -98,6 +98,7 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "first_reading": _p(
         "no device can be read: {trouble}",
+        "wants {missing}, and so far there is only {devices}",
         "wants {many}, and so far there is only {devices}",
         "the devices have not been read since the start",
         derive=many,
