@@ -67,7 +67,7 @@ class Duration(click.ParamType[float]):
 @json_flag
 @pass_session
 @click.pass_context
-def run(ctx: click.Context, session: Session, activity: tuple[str, ...], **given: Any) -> None:
+def run(ctx: click.Context, session: Session, /, activity: tuple[str, ...], **given: Any) -> None:
     """Wait for a GPU, then run CMD here, with your terminal, and exit with its exit code.
 
     \b
@@ -121,7 +121,7 @@ def _body(argv: list[str], activity: tuple[str, ...], given: dict[str, Any]) -> 
     """What the daemon is asked for."""
     wait_s = given["wait_s"]
     if wait_s is None:
-        wait: float | str | None = FOREVER if sys.stderr.isatty() and sys.stdin.isatty() else None
+        wait: float | str | None = FOREVER if sys.stdin.isatty() or sys.stderr.isatty() else None
     else:
         wait = FOREVER if wait_s == float("inf") else wait_s
     body = {

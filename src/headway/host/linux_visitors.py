@@ -38,7 +38,7 @@ class LinuxProcesses:
         for found in ancestors(one) if one is not None else ():
             if (root := by_pid.get(found.pid)) is not None and _is(found, root):
                 return root
-            if by_mark and (root := by_mark.get(token(found.pid, MARK_NAME))) is not None:
+            if by_mark and (root := by_mark.get(token(found.pid, MARK_NAME) or "")) is not None:
                 return root
         return None
 
