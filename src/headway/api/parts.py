@@ -76,9 +76,8 @@ def find(snapshot: Snapshot, target: str, kind: str | None = None) -> HolderId:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NotFound(
-            f"no {kind or 'id or name'} {target!r} is known. `headway ps -a` lists them.", target=target
-        )
+        lists = "headway lease ls -a" if kind in ("lease", "claim") else "headway ps -a"
+        raise NotFound(f"no {kind or 'id or name'} {target!r} is known. `{lists}` lists them.", target=target)
     raise Refused(
         "ambiguous",
         f"{target!r} means several: {', '.join(found[:8])}. Give one of the ids.",

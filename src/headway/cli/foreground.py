@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from stat import S_ISREG
 
 CANNOT_EXECUTE, NOT_FOUND = 126, 127  # as env(1)
@@ -79,8 +80,9 @@ def foreground(
 
 
 def _pass_on(pid: int, number: int) -> None:
-    """It was not waited for yet, so the pid is its own."""
-    os.kill(pid, number)
+    """It was not waited for yet, so the pid is its own; one that became another user (sudo) gets nothing from us."""
+    with suppress(PermissionError):
+        os.kill(pid, number)
 
 
 def _has_terminal() -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.duration import Duration
 from headway.cli.tables import age, line, said, sized, state, table
 from headway.client import Client, segment
 
@@ -44,6 +45,24 @@ def release(session: Session, target: str, as_json: bool) -> None:
     kind = "claims" if found["kind"] == "claim" else "leases"
     path = f"/api/v1/{kind}/{segment(found['id'])}"
     reply = client.delete(path)
+    if as_json:
+        show_json(reply)
+        return
+    row = client.get(path)
+    line(f"{row['id']} {row['name']}: {said(row)}")
+
+
+@lease.command("renew")
+@click.argument("target", metavar="ID")
+@click.option("--ttl", "ttl_s", type=Duration(), help="From now.  [default: as it was asked for]")
+@json_flag
+@pass_session
+def renew(session: Session, target: str, ttl_s: float | None, as_json: bool) -> None:
+    """Let the time of a lease begin anew: it is not past it then."""
+    client = session.client()
+    path = f"/api/v1/leases/{segment(target)}"
+    body = {"ttl_s": ttl_s} if ttl_s is not None else {}
+    reply = client.post(f"{path}/renew", body)
     if as_json:
         show_json(reply)
         return

@@ -16,6 +16,7 @@ from headway.errors import DaemonAway, HeadwayError, Refused
 
 Row = dict[str, Any]
 POLL_S = 10.0  # the daemon answers when something changed, after this time at the latest
+HANGS_S = 10.0
 SETTLES_S = 0.5
 SOON_S = 15.0  # a daemon that is on its way is given this long before somebody runs without one
 HOPELESS = ("never_fits", "no_device")
@@ -72,12 +73,12 @@ class Place:
         """Give up the place. When nobody hears that, the end of this process says the same."""
         if self._lease is not None:
             with suppress(HeadwayError):
-                self.client.delete(f"/api/v1/leases/{segment(self._lease)}")
+                quick(self.client).delete(f"/api/v1/leases/{segment(self._lease)}")
 
     def _look(self) -> Row:
         """The lease as it is when something changed. One that is not known any more is asked for again."""
         if self._lease is None:
-            self._lease = self.client.post("/api/v1/leases", self._body)["id"]
+            self._lease = quick(self.client).post("/api/v1/leases", self._body)["id"]
             self._row = None
         path = f"/api/v1/leases/{segment(self._lease)}"
         try:
@@ -133,6 +134,11 @@ class Place:
         return Refused("not_your_turn", words, **facts)
 
 
+def quick(client: Client) -> Client:
+    """For what somebody waits for at his keyboard: a daemon that hangs keeps him no longer than this."""
+    return Client(client.where, HANGS_S)
+
+
 def inside_of(client: Client, environ: Mapping[str, str]) -> str | None:
     """The job or lease that we are inside of already; None: of none."""
     if job := environ.get("HEADWAY_JOB_ID"):
@@ -141,7 +147,7 @@ def inside_of(client: Client, environ: Mapping[str, str]) -> str | None:
     if not lease or not key:
         return None
     try:
-        row = client.get(f"/api/v1/leases/{segment(lease)}")
+        row = quick(client).get(f"/api/v1/leases/{segment(lease)}")
     except DaemonAway:
         return lease  # it was granted, and nobody says that it is over
     except Answered:
@@ -152,7 +158,7 @@ def inside_of(client: Client, environ: Mapping[str, str]) -> str | None:
 def give_back(client: Client, lease: str) -> None:
     """The command ended: its lease is over now, unless something that it started lives on. The daemon sees that too."""
     with suppress(HeadwayError):
-        client.delete(f"/api/v1/leases/{segment(lease)}?if_gone=true")
+        quick(client).delete(f"/api/v1/leases/{segment(lease)}?if_gone=true")
 
 
 def watch(client: Client, row: Row, pid: int | None) -> None:
@@ -179,7 +185,7 @@ def watch(client: Client, row: Row, pid: int | None) -> None:
                 then = "Its command is sent SIGTERM." if pid is not None else "End it when you can."
                 tell(f"headway: {row['id']} is asked to give its GPU back. {then}")
                 if pid is not None:
-                    with suppress(ProcessLookupError):
+                    with suppress(ProcessLookupError, PermissionError):
                         os.kill(pid, signal.SIGTERM)
             asked = asked and now["state"] == "leaving"
             state = now["state"]

@@ -10,33 +10,10 @@ import click
 
 from headway.cli.add import AfterDashes, Priority, usable
 from headway.cli.ask import Session, json_flag, pass_session, tell
+from headway.cli.duration import FOREVER, Duration
 from headway.cli.foreground import CANNOT_EXECUTE, NOT_FOUND, find_program, foreground
 from headway.cli.place import Place, Row, give_back, inside_of, watch
 from headway.cli.tables import age
-from headway.core.units import parse_duration
-
-FOREVER = "forever"
-
-
-class Duration(click.ParamType[float]):
-    """Seconds of "90s" or "1h30min"; where `word` says so, 0 and "forever" too (as infinity)."""
-
-    def __init__(self, waits: bool = False) -> None:
-        self.name = "DURATION|0|forever" if waits else "DURATION"
-        self.waits = waits
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        if self.waits and value in ("0", FOREVER):
-            return 0.0 if value == "0" else float("inf")
-        try:
-            found = parse_duration(value)
-        except ValueError as error:
-            self.fail(f"{error}" + (', or "0", or "forever"' if self.waits else ""), param, ctx)
-        if not found and not self.waits:
-            self.fail(f'"{value}" is no time at all', param, ctx)
-        return found
 
 
 @click.command(cls=AfterDashes, options_metavar="[OPTIONS] [ACTIVITY] -- CMD...")

@@ -65,7 +65,7 @@ REFUSALS: Mapping[str, Phrase] = {
         "{target} does not stand in that line. `headway ps` shows the order.",
         "it does not stand in line.",
     ),
-    "not_a_lease": _p("{target} is no lease. `headway ps -a` lists what is.", "that is no lease."),
+    "not_a_lease": _p("{target} is no lease. `headway lease ls` lists what is.", "that is no lease."),
     "lease_over": _p(
         "{target} is over ({ended}). Ask for a new one.",
         "{target} is over. Ask for a new one.",

@@ -14,7 +14,8 @@ from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
 from headway.core.commands import SetWish
-from headway.core.model import HolderId
+from headway.core.model import HolderId, Lease
+from headway.errors import Refused
 
 router = APIRouter(prefix="/api/v1/holders", tags=["holders"])
 
@@ -67,6 +68,10 @@ async def command(
 async def log_of(parts: Parts, hid: HolderId, lines: int) -> Response:
     snapshot = parts.hub.snapshot
     found = snapshot.holders[hid]
+    if isinstance(found, Lease):
+        raise Refused(
+            "no_log", f"{hid} is a lease: its program prints where it was started, and we never see it."
+        )
     state = words_of(parts, hid)
     if found.run is None:
         return answer(LogTail, LogTail(hid, None, state, []))
