@@ -151,6 +151,9 @@ class Processes(Protocol):
     def matching(self, pattern: str) -> frozenset[int]:
         """Living processes whose command line the pattern is found in."""
 
+    def matches(self, pid: int, pattern: str) -> bool:
+        """Is that one of them?"""
+
     def above(self, pid: int) -> frozenset[int]:
         """It and every process above it."""
 

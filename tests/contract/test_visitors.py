@@ -135,3 +135,20 @@ def test_without_a_word_of_its_own_nobody_who_left_is_known(started: Started, tm
     visitors.look()
     assert (visitors.owner(left), told) == (None, [LeaseGone(lease="L1")])
     end(left)
+
+
+def test_a_claim_by_a_pattern_lasts_as_long_as_anything_matches(started: Started) -> None:
+    seconds = f"600.{os.getpid()}"
+    pattern = f"^sleep {seconds}$"
+    first, second = (started.start(["sleep", seconds]) for _ in range(2))
+    wait_for(lambda: LinuxProcesses().matching(pattern) == {first.pid, second.pid}, LIMIT_S, "both")
+    visitors, told = seen(made(None, kind="claim", match=pattern))
+    assert (visitors.owner(first.pid), visitors.owner(os.getpid())) == ("L1", None)
+    for pid in sorted((first.pid, second.pid)):
+        visitors.look()
+        assert told == []
+        end(pid)
+    first.wait()
+    second.wait()
+    visitors.look()
+    assert told == [LeaseGone(lease="L1")]

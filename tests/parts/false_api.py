@@ -77,6 +77,9 @@ class Processes:
     def matching(self, pattern: str) -> frozenset[int]:
         return frozenset(pid for pid, line in self.LINES.items() if re.search(pattern, line))
 
+    def matches(self, pid: int, pattern: str) -> bool:
+        return pid in self.matching(pattern)
+
     def above(self, pid: int) -> frozenset[int]:
         return frozenset({pid})
 

@@ -50,6 +50,10 @@ class LinuxProcesses:
                 found.add(pid)
         return frozenset(found)
 
+    def matches(self, pid: int, pattern: str) -> bool:
+        one = process(pid)
+        return one is not None and one.alive and re.search(pattern, command_line(pid)) is not None
+
     def above(self, pid: int) -> frozenset[int]:
         one = process(pid)
         return frozenset(found.pid for found in ancestors(one)) if one is not None else frozenset((pid,))

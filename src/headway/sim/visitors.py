@@ -38,6 +38,9 @@ class Visitors:
     def matching(self, pattern: str) -> frozenset[int]:
         return frozenset()
 
+    def matches(self, pid: int, pattern: str) -> bool:
+        return False
+
     def above(self, pid: int) -> frozenset[int]:
         return frozenset((pid,))
 
