@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from headway.core import fold, view
-from headway.core.commands import SetMode
+from headway.core.commands import Claim, SetMode
 from headway.core.decide import decide
 from tests.core.lease_scene import GPU, asked, held, made, of, put, told, turn, verdict
-from tests.core.make import T0_S, Scene, gib, service_spec
+from tests.core.make import T0_S, Scene, gib, job_spec, service_spec
 
 pytestmark = pytest.mark.core
 
@@ -93,3 +93,12 @@ def test_one_that_is_not_let_in_is_told_who_is_there_for_how_long_and_its_number
     )
     scene.at(T0_S + 50.0)
     assert view.explain(lid, scene.s, {}).facts["in_s"] == 600.0, "as it was then"
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_one_that_a_claim_keeps_off_is_told_so_whoever_else_is_there(beside: bool) -> None:
+    scene = Scene(24)
+    if beside:
+        scene.job(job_spec("train", running=2, placement="share"))
+    told(scene, Claim(name="notebook", pid=77, block=True))
+    assert verdict(scene, asked(scene, 2)).code == "blocked"

@@ -256,6 +256,14 @@ def test_a_daemon_that_is_on_its_way_is_waited_for_without_require(stack: Up) ->
     assert second.returncode == NOT_YOUR_TURN, second.stderr
 
 
+def test_a_daemon_that_hangs_keeps_nobody_from_working(stack: Up) -> None:
+    headway = up(stack, config())
+    os.kill(headway.pid("daemon"), signal.SIGSTOP)
+    ran = cli(headway, "run", "--gpu", "12GiB", "--", "/bin/sh", "-c", "echo ran; exit 6")
+    os.kill(headway.pid("daemon"), signal.SIGCONT)
+    assert (ran.returncode, ran.stdout) == (6, "ran\n") and "warning" in ran.stderr
+
+
 def test_a_refusal_is_no_missing_daemon(stack: Up) -> None:
     headway = up(stack, config())
     url = {"HEADWAY_URL": headway.api_url}  # over TCP nobody may change anything

@@ -224,15 +224,17 @@ def test_a_claim_counts_what_was_started_by_hand_until_it_ends(stack: Up) -> Non
 
 
 def test_a_claim_that_blocks_keeps_jobs_and_leases_off_and_lets_a_model_wake(stack: Up) -> None:
-    headway = up(stack, config(tiny("chat", "8GiB"), sleeper("job", size="2GiB", placement="share")))
+    headway = up(
+        stack, config(tiny("chat", "8GiB"), sleeper("job", size="2GiB", placement="share", hold=True))
+    )
     hand = headway.by_hand(program(headway, "4GiB", "--seconds", 600, "--exit", 5))
     claimed = cli_json(headway, "claim", "--match", "visitor.*--exit 5", "--block")
     assert claimed["facts"]["pids"] == [hand.pid]
     visit = Visit(headway, "run", "--gpu", "2GiB", "--wait", "forever", "second", "--", "true")
     waiting = wait_lease(headway, "second", "waiting")
     headway.wait(lambda: lease(headway, waiting["id"])["code"] == "blocked", "the block")
-    job = headway.add("job")
-    assert headway.wait_job(job, "queued")["code"] in ("blocked", "slots")
+    headway.post("/api/v1/jobs/job/release")
+    headway.wait(lambda: headway.wait_job("job", "queued")["code"] == "blocked", "the block")
     assert chat(headway, "chat").status == 200
     hand.kill()
     assert visit.ends() == 0

@@ -151,7 +151,8 @@ def yields(want: Want, victim: Holder, s: Snapshot) -> Verdict | None:
         return None
     facts = {"holder": victim.id, "by": victim.by, "held_s": s.now_s - (victim.granted_s or victim.since_s)}
     if victim.kind == "claim":
-        return Verdict(code="claimed", facts={**facts, "pid": victim.pid})
+        kept_off = blocks(victim, want.holder)
+        return Verdict(code="blocked" if kept_off else "claimed", facts={**facts, "pid": victim.pid})
     until_s = victim.expires_s
     if overdue(victim, s.now_s):
         until_s = None
