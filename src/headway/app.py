@@ -13,7 +13,7 @@ from headway import __version__
 from headway.config.paths import Paths
 from headway.core.words import ENDED
 from headway.errors import AlreadyRunning, DaemonAway
-from headway.host.locks import take_lock
+from headway.host.locks import is_locked, take_lock
 
 AT_REST = ("held", "stopped", "failed", *ENDED)
 REST_LIMIT_S = 60.0
@@ -99,6 +99,11 @@ def _first_routes(path: Path, config: Config) -> None:
     with suppress(FileExistsError):  # the daemon was faster, and knows more
         os.link(new, path)
     new.unlink()
+
+
+def is_daemon_due(paths: Paths) -> bool:
+    """Does a daemon live here, or a `headway up` that starts one?"""
+    return any(is_locked(paths.run_dir / lock) for lock in ("up.lock", "daemon.lock"))
 
 
 def up(paths: Paths, config_path: Path | None = None) -> int:

@@ -90,6 +90,9 @@ class Client:
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._call("POST", path, dict(body or {}))
 
+    def delete(self, path: str) -> Any:
+        return self._call("DELETE", path, None)
+
     def events(self, path: str = "/api/v1/events", after: str | None = None) -> Iterator[SseEvent]:
         """The event stream, until the daemon ends it. `after` is the id of the last event already known."""
         headers = {"Accept": "text/event-stream"}

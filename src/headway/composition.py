@@ -108,6 +108,7 @@ class Service:
         self.paths, self.built, self.sockets = paths, built, sockets
         self.host = LinuxHost()
         self.runs = LinuxRuns(paths.runs_dir)
+        self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
         self.reader = SqliteReader(paths.database)
         self.alert = CommandAlert(built.alert_command)
@@ -139,7 +140,7 @@ class Service:
             store=self.store,
             journal=FileJournal(paths.run_dir / "journal.ndjson"),
             runs=self.runs,
-            processes=LinuxProcesses(),
+            processes=self.processes,
             drivers={name: cls(self.runs, http, clock) for name, cls in DRIVERS.items()},
             meter=_meter(self.built.devices, paths),
             roster=GateLocks(paths.gates_dir),
@@ -184,6 +185,8 @@ class Service:
             recipes={spec.name: spec for spec, _ in self.built.recipes},
             make_job=lambda fields: adhoc(fields, {name: cls.moves for name, cls in DRIVERS.items()}),
             tail=self.runs.log_tail,
+            processes=self.processes,
+            lease_moves=DRIVERS["lease"].moves,
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
             log_file=str(self.paths.logs_dir / "daemon.log"),

@@ -125,17 +125,43 @@ class Host(Protocol):
     def peer_uid(self, sock: Any) -> int | None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What a tree of processes that Headway did not start is known by.
+
+    Attributes:
+        start_ticks: when it started, so that a pid which was used again is not taken for it; None: not known.
+        mark: the word in the environment of everything it started, which stays when they leave the tree.
+    """
+
+    pid: int
+    start_ticks: int | None = None
+    mark: str | None = None
+
+
 class Processes(Protocol):
     """Processes that Headway did not start."""
 
-    def alive(self, pid: int, start_ticks: int | None) -> bool:
+    def alive(self, root: Root) -> bool:
         """Does that very process live, or anything that it started?"""
 
-    def among(self, pid: int, roots: Collection[int]) -> int | None:
-        """Which of the roots is this process, or one above it; None: none of them."""
+    def among(self, pid: int, roots: Collection[Root]) -> Root | None:
+        """Whose tree this process is in; None: of none of them."""
 
     def matching(self, pattern: str) -> frozenset[int]:
         """Living processes whose command line the pattern is found in."""
+
+    def matches(self, pid: int, pattern: str) -> bool:
+        """Is that one of them?"""
+
+    def above(self, pid: int) -> frozenset[int]:
+        """It and every process above it."""
+
+    def start_ticks(self, pid: int) -> int | None:
+        """When it started; None: no such process lives."""
+
+    def called(self, pid: int) -> str:
+        """The name of its program; empty: not known."""
 
 
 # ---------------------------------------------------------------- drivers

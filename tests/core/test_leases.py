@@ -254,7 +254,7 @@ BLOCKED = {
     "a job beside a claim": ("job", False, "goes"),
     "a job beside one that blocks": ("job", True, "blocked"),
     "a lease beside a claim": ("lease", False, "goes"),
-    "a lease beside one that blocks": ("lease", True, "claimed"),
+    "a lease beside one that blocks": ("lease", True, "blocked"),
     "a model is woken beside one that blocks": ("service", True, "goes"),
 }
 

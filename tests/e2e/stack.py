@@ -54,6 +54,11 @@ class Stack(Api):
         text = tomlkit.dumps(config).replace("{home}", str(self.home))
         (self.home / "config.toml").write_text(text)
 
+    @property
+    def token(self) -> str:
+        """What the environment of everything that is ended with it carries."""
+        return self._started.token
+
     # ------------------------------------------------------------ starting and ending
 
     def up(self, wait: bool = True) -> subprocess.Popen[bytes]:
@@ -77,6 +82,11 @@ class Stack(Api):
             if child.poll() is not None:
                 raise AssertionError(f"`headway {verb}` ended with {child.returncode}\n{self.logs()}")
         return child
+
+    def by_hand(self, command: list[str]) -> subprocess.Popen[bytes]:
+        """A program that somebody starts beside Headway; ended with it."""
+        paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+        return self._started.start(command, env={"PYTHONPATH": paths}, cwd=self.home)
 
     def gate_listens(self) -> bool:
         """A gate child holds its lock, and the ports are known."""

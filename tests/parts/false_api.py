@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,6 +18,8 @@ from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
 from headway.daemon.hub import StateHub
+from headway.drivers.lease import MOVES
+from headway.ports import Root
 
 FORMS = (Form(name="running"), Form(name="parked"), Form(name="stopped"))
 TRAIN = JobSpec(
@@ -51,6 +54,40 @@ class Inbox:
         else:
             future.set_result(self.reply)
         return future
+
+
+class Processes:
+    """A machine on which three processes live: 5, its child 6, and 7."""
+
+    LINES: ClassVar = {
+        5: "python train.py",
+        6: "python train.py --worker",
+        7: "headway claim --match train.py",
+    }
+
+    def __init__(self) -> None:
+        self.marked: set[str] = set()  # marks that something living carries
+
+    def alive(self, root: Root) -> bool:
+        return root.pid in self.LINES or root.mark in self.marked
+
+    def among(self, pid: int, roots: Collection[Root]) -> Root | None:
+        return next((root for root in roots if root.pid == pid), None)
+
+    def matching(self, pattern: str) -> frozenset[int]:
+        return frozenset(pid for pid, line in self.LINES.items() if re.search(pattern, line))
+
+    def matches(self, pid: int, pattern: str) -> bool:
+        return pid in self.matching(pattern)
+
+    def above(self, pid: int) -> frozenset[int]:
+        return frozenset({pid})
+
+    def start_ticks(self, pid: int) -> int | None:
+        return 100 + pid if pid in self.LINES else None
+
+    def called(self, pid: int) -> str:
+        return self.LINES[pid].split()[0]
 
 
 class Reader:
@@ -104,6 +141,7 @@ class Served:
     inbox: Inbox = field(default_factory=Inbox)
     clock: Clock = field(default_factory=Clock)
     reader: Reader = field(default_factory=Reader)
+    processes: Processes = field(default_factory=Processes)
 
     @property
     def local(self) -> Client:
@@ -161,6 +199,7 @@ async def serving(
     local.bind(str(path))
     local.listen()
     hub, inbox, clock, reader = StateHub(snapshot()), Inbox(), Clock(), Reader()
+    processes = Processes()
     hub.publish(snapshot(), {"j2": Verdict(code="slots", facts={"active": 1, "limit": 1})}, frozenset())
     log = directory / "log"
     log.write_text("one\ntwo\nthree\n")
@@ -172,12 +211,14 @@ async def serving(
         recipes={"train": TRAIN},
         make_job=made,
         tail=lambda run, lines: log.read_text().splitlines()[-lines:] if log.exists() else [],
+        processes=processes,
+        lease_moves=MOVES,
         log_path=lambda run: str(log),
         version="1.2.3",
     )
     server = ApiServer(parts, peer_uid, lambda uid: "ada")
     await server.start(tcp, local)
     try:
-        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader)
+        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader, processes)
     finally:
         await server.stop()

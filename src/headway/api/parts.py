@@ -12,9 +12,9 @@ from pydantic import TypeAdapter
 
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
-from headway.core.model import HolderId, JobSpec, Snapshot
+from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
 from headway.errors import NotFound, Refused
-from headway.ports import Clock, Hub, Inbox, Reader
+from headway.ports import Clock, Hub, Inbox, Processes, Reader
 
 KINDS = ("service", "job", "lease", "claim", "unknown")
 
@@ -31,6 +31,8 @@ class Parts:
         log_path: where that log is, for a caller on the same machine; None: unknown.
         gate_url: where clients reach the models; None: no gate has listened yet.
         log_file: where the daemon's own log is.
+        processes: those of this machine, for leases and claims.
+        lease_moves: the table of the driver "lease".
     """
 
     inbox: Inbox
@@ -40,6 +42,8 @@ class Parts:
     recipes: Mapping[str, JobSpec]
     make_job: Callable[[Mapping[str, Any]], JobSpec]
     tail: Callable[[str, int], list[str]]
+    processes: Processes
+    lease_moves: tuple[MoveRule, ...]
     log_path: Callable[[str], str | None] = lambda run_id: None
     gate_url: Callable[[], str | None] = lambda: None
     log_file: str | None = None
@@ -72,9 +76,8 @@ def find(snapshot: Snapshot, target: str, kind: str | None = None) -> HolderId:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise NotFound(
-            f"no {kind or 'id or name'} {target!r} is known. `headway ps -a` lists them.", target=target
-        )
+        lists = "headway lease ls -a" if kind in ("lease", "claim") else "headway ps -a"
+        raise NotFound(f"no {kind or 'id or name'} {target!r} is known. `{lists}` lists them.", target=target)
     raise Refused(
         "ambiguous",
         f"{target!r} means several: {', '.join(found[:8])}. Give one of the ids.",

@@ -21,6 +21,11 @@ STATUS: Mapping[str, int] = {  # by code, where it is not what the error class s
     "store_silent": 503,
     "invalid": 422,
     "invalid_job": 422,
+    "no_such_process": 422,
+    "unknown_device": 422,
+    "needs_ttl": 422,
+    "line_full": 429,
+    "lease_over": 410,
 }
 RETRY_AFTER_S = 2
 

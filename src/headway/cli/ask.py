@@ -31,10 +31,14 @@ EXITS = {
     "forbidden": NO_PERMISSION,
     "read_only": NO_PERMISSION,
     "other_user": NO_PERMISSION,
+    "not_your_turn": NOT_YOUR_TURN,
+    "line_full": NOT_YOUR_TURN,
     "store_silent": NOT_YOUR_TURN,
     "store_failed": NOT_YOUR_TURN,
     "invalid": USAGE,
     "invalid_job": USAGE,
+    "no_such_process": USAGE,
+    "unknown_device": USAGE,
 }
 LOOK_S = 0.5  # between two looks at something that is waited for
 AWAY_LIMIT_S = 30.0  # a daemon that is being restarted comes back within this time
@@ -56,6 +60,12 @@ class Session:
         from headway.config.paths import Paths
 
         return Paths.find(self.home)
+
+    def is_daemon_due(self) -> bool:
+        """Does anything run that is, or starts, a daemon, so that one which does not answer now soon will?"""
+        from headway import app
+
+        return bool(app.is_daemon_due(self.paths()))
 
     def client(self) -> Client:
         return Client(address(Path(self.paths().run_dir)))

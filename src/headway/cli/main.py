@@ -18,6 +18,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "ps": ("jobs", "ps"),
         "why": ("why", "why"),
         "log": ("log", "log"),
+        "lease": ("lease", "lease"),
         "events": ("events", "events"),
         "show": ("show", "show"),
         "service": ("service", "service"),
@@ -30,6 +31,10 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "release": ("wishes", "release"),
         "cancel": ("wishes", "cancel"),
         "retry": ("wishes", "retry"),
+    },
+    "Your own programs": {
+        "run": ("run", "run"),
+        "claim": ("claim", "claim"),
     },
     "Change what runs": {
         "pause": ("wishes", "pause"),

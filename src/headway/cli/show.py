@@ -36,7 +36,7 @@ LABELS = {
 @json_flag
 @pass_session
 def show(session: Session, target: str, as_json: bool) -> None:
-    """Show one job or service, by its id or name."""
+    """Show one job, service or lease, by its id or name."""
     found = session.client().get(f"/api/v1/holders/{segment(target)}")
     if as_json:
         show_json(found)

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.lease import show_leases
 from headway.cli.tables import age, line, mode_said, paint, sized, state, table
 
 SHOWN = 10
@@ -51,6 +52,9 @@ def show(found: dict[str, Any]) -> None:
             ],
             state_at=1,
         )
+    if found["leases"]:
+        line()
+        show_leases(found["leases"])
     jobs = found["running"] + found["queued"]
     if jobs:
         line()

@@ -15,6 +15,8 @@ COLOURS = {
     "running": "green", "awake": "green", "done": "green", "live": "green",
     "starting": "cyan", "waking": "cyan", "resuming": "cyan", "parking": "cyan", "stopping": "cyan",
     "sleeping": "cyan", "draining": "cyan", "winding_down": "cyan",
+    "granting": "cyan", "granted": "green", "counted": "green", "leaving": "cyan", "returning": "cyan",
+    "waiting": "yellow", "overdue": "red",
     "queued": "yellow", "held": "yellow", "parked": "yellow", "frozen": "yellow", "shadow": "yellow",
     "failed": "red", "lost": "red", "cancelled": "red",
 }  # fmt: skip

@@ -21,7 +21,9 @@ from headway.cli.ask import (
 from headway.cli.tables import line, said
 from headway.client import Client, segment
 from headway.core.words import ENDED
-from headway.errors import DaemonAway
+from headway.errors import DaemonAway, Refused
+
+WELL = ("done", "released", "gone")  # how jobs, leases and claims end as they should
 
 
 @click.command()
@@ -35,7 +37,7 @@ from headway.errors import DaemonAway
 def wait(
     ctx: click.Context, session: Session, targets: tuple[str, ...], limit_s: float | None, as_json: bool
 ) -> None:
-    """Wait until every ID is over. Exit 0 if all of them ended well, else 1; 69 if no daemon answers."""
+    """Wait until every ID, of jobs or leases, is over. Exit 0 if all ended well, else 1; 69 if no daemon answers."""
     client = session.client()
     deadline_s = None if limit_s is None else time.monotonic() + limit_s
     open_, rows = list(targets), dict[str, dict[str, Any]]()
@@ -45,7 +47,7 @@ def wait(
         try:
             for target in list(open_):
                 row = _look(client, target)
-                if row["state"] in ENDED:
+                if row["state"] in ENDED or row.get("ended"):
                     rows[target] = row
                     open_.remove(target)
                     if not as_json:
@@ -66,10 +68,12 @@ def wait(
             time.sleep(LOOK_S)
     if as_json:
         show_json(list(rows.values()))
-    if any(row["state"] != "done" for row in rows.values()):
+    if any((row.get("ended") or row["state"]) not in WELL for row in rows.values()):
         ctx.exit(FAILED)
 
 
 def _look(client: Client, target: str) -> dict[str, Any]:
-    row: dict[str, Any] = client.get(f"/api/v1/jobs/{segment(target)}")
+    row: dict[str, Any] = client.get(f"/api/v1/holders/{segment(target)}")
+    if row["kind"] == "service":
+        raise Refused("not_a_job", f"{target} is a service: it has no end to wait for.")
     return row

@@ -14,7 +14,7 @@ from headway.client import segment
 @json_flag
 @pass_session
 def why(session: Session, target: str, as_json: bool) -> None:
-    """Say why a job or a service is, or is not, running, and what would help."""
+    """Say why a job, service or lease is, or is not, running, and what would help."""
     found = session.client().get(f"/api/v1/why/{segment(target)}")
     if as_json:
         show_json(found)

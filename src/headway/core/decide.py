@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headway.core import fit, leases, rank, steps
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
@@ -25,6 +27,8 @@ def decide(s: Snapshot) -> Decision:
     times += [steps.limit_at_s(moving) for moving in s.pending.values()]
     if s.mode == "shadow":
         actions = ()
+        if leases.unrecorded(s):
+            verdicts |= leases.would(s, target(replace(s, mode="live"))[1])
     return Decision(
         actions=actions, verdicts=verdicts, recheck_at_s=min((t for t in times if t > s.now_s), default=None)
     )

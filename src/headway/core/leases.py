@@ -82,6 +82,11 @@ def waits(lease: Lease, moving: bool) -> bool:
     return lane_of(lease, moving) == LEASE_LANE
 
 
+def mark(lease: Lease) -> str | None:
+    """What HEADWAY_LEASE says in the environment of its program, and of all that this starts. Secret."""
+    return f"{lease.id}.{lease.ask_key}" if lease.ask_key is not None else None
+
+
 def expired(lease: Lease, now_s: float) -> bool:
     return lease.ended is None and lease.expires_s is not None and lease.expires_s <= now_s
 
@@ -146,7 +151,8 @@ def yields(want: Want, victim: Holder, s: Snapshot) -> Verdict | None:
         return None
     facts = {"holder": victim.id, "by": victim.by, "held_s": s.now_s - (victim.granted_s or victim.since_s)}
     if victim.kind == "claim":
-        return Verdict(code="claimed", facts={**facts, "pid": victim.pid})
+        kept_off = blocks(victim, want.holder)
+        return Verdict(code="blocked" if kept_off else "claimed", facts={**facts, "pid": victim.pid})
     until_s = victim.expires_s
     if overdue(victim, s.now_s):
         until_s = None
@@ -176,21 +182,47 @@ def patience(
     """
     going, begun = set(placed), {action.holder for action in actions if isinstance(action, Move)}
     found: dict[HolderId, Verdict] = {}
-    for lease in _waiting(s):
+    for number, lease in enumerate(_waiting(s), start=1):
         no = verdicts.get(lease.id)
         late_s = _limit_at_s(lease) + (GRACE_S if lease.id in going else 0.0)
         in_vain = no is not None and no.code in HOPELESS
         if lapsed(lease, s.now_s):
             found[lease.id] = Verdict(code="lapsed")
-        elif lease.id not in begun and (in_vain or late_s <= s.now_s):
-            why = {"because": no.code, **no.facts} if no is not None else {}
-            found[lease.id] = Verdict(code="waited_out", facts=why)
+        elif lease.id not in begun and (in_vain or late_s <= s.now_s) and s.mode == "live":
+            found[lease.id] = Verdict(code="waited_out", facts=_why_not(no, number, s))
     for lease in _present(s):
         moving = s.pending.get(lease.id)
         if lapsed(lease, s.now_s):
             found[lease.id] = Verdict(code="lapsed")
         elif moving is not None and _may_keep(lease, moving) and moving.limit_at_s <= s.now_s:
             found[lease.id] = Verdict(code="not_left")
+    return found
+
+
+def _why_not(no: Verdict | None, number: int, s: Snapshot) -> dict[str, Any]:
+    """Why it was not let in, in facts that stay true when it is over: who is there, for how long, and its number."""
+    facts: dict[str, Any] = {"position": number}
+    if no is not None:
+        facts |= {"because": no.code, **no.facts}
+        if no.until_s is not None:
+            facts["in_s"] = max(0.0, no.until_s - s.now_s)
+    return facts
+
+
+def unrecorded(s: Snapshot) -> bool:
+    """Is there one, in shadow mode, of which it is not known yet how long it would have waited?"""
+    return any(lease.would_s is None for lease in _waiting(s))
+
+
+def would(s: Snapshot, live: Mapping[HolderId, Verdict]) -> dict[HolderId, Verdict]:
+    """What is said in shadow mode of those that wait, from the verdicts of the same pass in live mode."""
+    found = {}
+    for lease in _waiting(s):
+        no = live.get(lease.id)
+        if lease.would_s is None and no is not None and no.code == "goes":
+            found[lease.id] = Verdict(code="shadow", facts={"would_s": s.now_s - lease.asked_s})
+        elif lease.would_s is None and no is not None:
+            found[lease.id] = Verdict(code="shadow", facts={"because": no.code, **no.facts})
     return found
 
 
@@ -287,6 +319,9 @@ def decided(d: Draft, verdicts: Mapping[HolderId, Verdict]) -> None:
         for how in ENDS_BY_TIME:
             if verdict.code == how:
                 end(d, lease, how, verdict.facts)
+        if verdict.code == "shadow" and lease.would_s is None and "would_s" in verdict.facts:
+            d.put(replace(lease, would_s=verdict.facts["would_s"]))
+            d.event("lease.would", hid, waited_s=verdict.facts["would_s"])
         if verdict.code == "not_left":
             d.end_move(hid)
             d.put(replace(lease, since_s=d.now_s))

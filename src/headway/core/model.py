@@ -214,6 +214,7 @@ class Lease(Holder):
     start_ticks: int | None = None
     boot_id: str | None = None
     match: str | None = None  # of a claim: the pattern its processes were found by
+    would_s: float | None = None  # in shadow mode: how long it would have waited; None: that is not known yet
     ended: LeaseEnd | None = None  # for its program; what it held is handed on when measured free
     ended_s: float | None = None
 

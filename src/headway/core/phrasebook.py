@@ -34,7 +34,12 @@ VERDICTS: Mapping[str, Phrase] = {
     "gap_over": _p("steps aside: {service} is awake on its device", "steps aside for a model that is awake"),
     "idle_ttl": _p("nobody used it for {idle_s}, so it gives its memory back", "nobody used it for long enough"),
     # rules: who may come
-    "shadow": _p("the mode is shadow: Headway only watches", help="headway mode live"),
+    "shadow": _p(
+        "the mode is shadow, so nobody waits: live it would have waited {would_s}",
+        "the mode is shadow, so nobody waits: live it would wait now ({why})",
+        "the mode is shadow: Headway only watches",
+        help="headway mode live",
+    ),
     "held": _p(
         "held by {by} {ago}, until it is released ({note})",
         "held by {by}, until it is released ({note})",
@@ -93,6 +98,7 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "first_reading": _p(
         "no device can be read: {trouble}",
+        "wants {missing}, and so far there is only {devices}",
         "wants {many}, and so far there is only {devices}",
         "the devices have not been read since the start",
         derive=many,

@@ -83,6 +83,11 @@ class LeaseRow(Row):
     expires_in_s: float | None  # negative: past it
     fencing: int
     pid: int | None
+    match: str | None  # of a claim: the pattern its processes are found by
+    ttl_s: float | None  # it is asked for; counted from its grant
+    wait_limit_s: float | None  # None: it waits for ever
+    would_s: float | None  # in shadow mode: how long it would have waited; None: not known (yet)
+    env: Mapping[str, str]  # what shows its devices, and no others, to its program
     ended: str | None
     ended_s: float | None  # ago
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -34,6 +34,12 @@ LADDERS: Mapping[str, tuple[FormName, ...]] = {  # high to low; the last one hol
 }
 TOP: Mapping[str, FormName] = {kind: ladder[0] for kind, ladder in LADDERS.items()}
 BOTTOM: Mapping[str, FormName] = {kind: ladder[-1] for kind, ladder in LADDERS.items()}
+
+
+def device_env(devices: Iterable[DeviceId]) -> dict[str, str]:
+    """What a program that may use these devices, and no others, is given in its environment."""
+    visible = ",".join(device.split("/", 1)[-1] for device in devices)
+    return {"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,7 +65,7 @@ REFUSALS: Mapping[str, Phrase] = {
         "{target} does not stand in that line. `headway ps` shows the order.",
         "it does not stand in line.",
     ),
-    "not_a_lease": _p("{target} is no lease. `headway ps -a` lists what is.", "that is no lease."),
+    "not_a_lease": _p("{target} is no lease. `headway lease ls` lists what is.", "that is no lease."),
     "lease_over": _p(
         "{target} is over ({ended}). Ask for a new one.",
         "{target} is over. Ask for a new one.",
@@ -113,6 +113,8 @@ EVENTS: Mapping[str, Phrase] = {
     "lease.added": _p("asked for by {by}, pid {pid}", "asked for by {by}", "asked for"),
     "lease.asked": _p("{by} asked: {verb}"),
     "lease.granted": _p("granted after {waited_s}", "granted"),
+    "lease.would": _p("started without a grant, as the mode is shadow; live it would have waited {waited_s}",
+                      "started without a grant, as the mode is shadow"),
     "lease.kept": _p("did not give its device back in time, and keeps it"),
     "lease.ended": _p("over after {held_s}: {in_words}", "never granted: {in_words}", "over", derive=_how),
     "lease.left": _p("over, and its processes (pid {pid}) still hold {held}; that is counted as not ours",

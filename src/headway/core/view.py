@@ -27,6 +27,7 @@ from headway.core.rows import (
     ServiceRow,
     Why,
 )
+from headway.core.spec import device_env
 from headway.core.staying import keeps_memory
 
 Verdicts = Mapping[HolderId, Verdict]
@@ -131,6 +132,8 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
             facts["needed_s"] = max(s.policy.gap_min_s, s.policy.gap_factor * gaps.swap_s(holder, busy, s))
     if isinstance(holder, Lease):
         facts = _of_lease(holder, s) | facts
+        if (because := facts.get("because")) is not None:
+            facts["why"] = sentence(str(because), facts, s)
     if isinstance(holder, Service):
         facts.setdefault("active", holder.active)
         facts["quiet_s"] = facts.get("quiet_s", _quiet_s(holder, s))
@@ -147,8 +150,8 @@ def _of_lease(lease: Lease, s: Snapshot) -> dict[str, Any]:
         facts |= {"late_s": late_s} if late_s >= 0 else {"left_s": -late_s}
     if lease.ended_s is not None:
         facts["ended_s"] = s.now_s - lease.ended_s
-    if (because := lease.note_facts.get("because")) is not None:
-        facts["why"] = sentence(str(because), lease.note_facts, s)
+    if lease.would_s is not None:
+        facts["would_s"] = lease.would_s
     return facts
 
 
@@ -234,6 +237,11 @@ def lease_row(lease: Lease, s: Snapshot, verdicts: Verdicts) -> LeaseRow:
         expires_in_s=left_s,
         fencing=lease.fencing,
         pid=lease.pid,
+        match=lease.match,
+        ttl_s=lease.ttl_s,
+        wait_limit_s=lease.wait_limit_s,
+        would_s=lease.would_s,
+        env=device_env(lease.devices) if lease.granted_s is not None and not lease.ended else {},
         ended=lease.ended,
         ended_s=None if lease.ended_s is None else s.now_s - lease.ended_s,
     )
@@ -323,11 +331,17 @@ def services(s: Snapshot, verdicts: Verdicts) -> tuple[ServiceRow, ...]:
     )
 
 
-def lease_rows(s: Snapshot, verdicts: Verdicts) -> tuple[LeaseRow, ...]:
-    """Leases and claims that hold devices, then those that wait, in line."""
+def lease_rows(s: Snapshot, verdicts: Verdicts, ended: bool = False) -> tuple[LeaseRow, ...]:
+    """Leases and claims that hold devices, then those that wait, in line, then (`ended`) those that are over."""
     held = [h for hid in s.present if isinstance(h := s.holders[hid], Lease)]
     line = [h for _, hid in s.queue.get(LEASE_LANE, ()) if isinstance(h := s.holders[hid], Lease)]
-    return tuple(lease_row(lease, s, verdicts) for lease in (*held, *line))
+    shown = {lease.id: lease for lease in (*held, *line)}
+    if ended:
+        over = (h for h in s.holders.values() if isinstance(h, Lease) and h.ended is not None)
+        shown |= {
+            h.id: h for h in sorted(over, key=lambda h: (-(h.ended_s or 0.0), h.id)) if h.id not in shown
+        }
+    return tuple(lease_row(lease, s, verdicts) for lease in shown.values())
 
 
 def counts(s: Snapshot) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Any
 from headway.core import fit
 from headway.core.facts import Fact, MoveAnswered
 from headway.core.model import Holder, Measure, Move, Pending, Service, Signal, Snapshot, Verdict
+from headway.core.spec import device_env
 from headway.daemon.observe import run_seen
 from headway.errors import DriverFailed, HeadwayError
 from headway.ports import Clock, Driver, Meter, Runs, Task
@@ -170,11 +171,10 @@ class Act:
     def _task(self, holder: Holder, move: Move, pending: Pending) -> Task:
         run_id = move.run_id or (holder.run.id if holder.run else f"{holder.id}.0")
         devices = move.devices or holder.devices
-        visible = ",".join(device.split("/", 1)[-1] for device in devices)
         return Task(
             holder=holder,
             form=move.form,
-            device_env={"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"},
+            device_env=device_env(devices),
             limit_s=move.limit_s,
             run_id=run_id,
             hook_id=hook_id(run_id, pending),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 WATCHED_MAX = 64  # pidfds open at once for one wait
 TOKEN_NAME = b"HEADWAY_RUN="
+MARK_NAME = b"HEADWAY_LEASE="
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +77,16 @@ def ancestors(one: Process) -> Iterator[Process]:
         above = process(above.parent)
 
 
-def token(pid: int) -> str | None:
-    """The run token in a process's environment; None: it has none, or it cannot be read."""
+def token(pid: int, name: bytes = TOKEN_NAME) -> str | None:
+    """The run token, or another word, in a process's environment; None: it has none, or it cannot be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             entries = file.read().split(b"\0")
     except OSError:
         return None
     for entry in entries:
-        if entry.startswith(TOKEN_NAME):
-            return entry[len(TOKEN_NAME) :].decode(errors="replace")
+        if entry.startswith(name):
+            return entry[len(name) :].decode(errors="replace")
     return None
 
 

@@ -4,29 +4,82 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from pathlib import PurePath
 
-from headway.host import linux_proc
+from headway.host.linux_proc import (
+    MARK_NAME,
+    Process,
+    ancestors,
+    command_line,
+    descendants,
+    process,
+    processes,
+    token,
+)
+from headway.ports import Root
 
 
 class LinuxProcesses:
     """Implements ports.Processes."""
 
-    def alive(self, pid: int, start_ticks: int | None) -> bool:
-        one = linux_proc.process(pid)
-        same = one is not None and start_ticks in (None, one.start_ticks)
-        if one is not None and same and one.alive:
-            return True
-        return bool(linux_proc.descendants([pid], linux_proc.processes())) if same else False
+    def __init__(self) -> None:
+        self._carriers: dict[str, tuple[int, int]] = {}  # mark -> (pid, start ticks) of one that carries it
 
-    def among(self, pid: int, roots: Collection[int]) -> int | None:
-        one = linux_proc.process(pid)
-        above = linux_proc.ancestors(one) if one is not None else ()
-        return next((found.pid for found in above if found.pid in roots), None)
+    def alive(self, root: Root) -> bool:
+        one = process(root.pid)
+        if one is not None and _is(one, root) and (one.alive or descendants([root.pid], processes())):
+            return True
+        return root.mark is not None and self._carried(root.mark)
+
+    def among(self, pid: int, roots: Collection[Root]) -> Root | None:
+        by_pid = {root.pid: root for root in roots}
+        by_mark = {root.mark: root for root in roots if root.mark is not None}
+        one = process(pid)
+        for found in ancestors(one) if one is not None else ():
+            if (root := by_pid.get(found.pid)) is not None and _is(found, root):
+                return root
+            if by_mark and (root := by_mark.get(token(found.pid, MARK_NAME) or "")) is not None:
+                return root
+        return None
 
     def matching(self, pattern: str) -> frozenset[int]:
         known = re.compile(pattern)
         found = set()
-        for pid, one in linux_proc.processes().items():
-            if one.alive and known.search(linux_proc.command_line(pid)):
+        for pid, one in processes().items():
+            if one.alive and known.search(command_line(pid)):
                 found.add(pid)
         return frozenset(found)
+
+    def matches(self, pid: int, pattern: str) -> bool:
+        one = process(pid)
+        return one is not None and one.alive and re.search(pattern, command_line(pid)) is not None
+
+    def above(self, pid: int) -> frozenset[int]:
+        one = process(pid)
+        return frozenset(found.pid for found in ancestors(one)) if one is not None else frozenset((pid,))
+
+    def start_ticks(self, pid: int) -> int | None:
+        one = process(pid)
+        return one.start_ticks if one is not None and one.alive else None
+
+    def called(self, pid: int) -> str:
+        first, *_ = command_line(pid).split() or [""]
+        return PurePath(first).name
+
+    def _carried(self, mark: str) -> bool:
+        """Does anything that carries the mark live? The one that was found last is looked at first."""
+        pid, ticks = self._carriers.get(mark, (0, 0))
+        one = process(pid) if pid else None
+        if one is not None and one.alive and one.start_ticks == ticks:
+            return True
+        for one in processes().values():
+            if one.alive and token(one.pid, MARK_NAME) == mark:
+                self._carriers[mark] = (one.pid, one.start_ticks)
+                return True
+        self._carriers.pop(mark, None)
+        return False
+
+
+def _is(one: Process, root: Root) -> bool:
+    """Is it that very process, not another one with its number?"""
+    return root.start_ticks in (None, one.start_ticks)

@@ -85,6 +85,13 @@ class _Now:
         return getattr(cast(Daemon, self.daemon).hub, name)
 
 
+class _Processes:
+    """Those of the present world."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(cast(Daemon, NOW.daemon).out.processes, name)
+
+
 NOW = _Now()
 _APPS: list[Asgi] = []
 
@@ -100,6 +107,8 @@ def _app(clock: SimClock) -> Asgi:
             recipes={},
             make_job=lambda fields: adhoc(fields, TABLES),
             tail=lambda run_id, lines: [],
+            processes=cast(Any, _Processes()),
+            lease_moves=TABLES["lease"],
         )
         _APPS.append(create_app(parts))
     return _APPS[0]

@@ -9,6 +9,7 @@ from headway.core.commands import AskLease, Claim, EndLease, RenewLease, Reply
 from headway.core.leases import spec_of
 from headway.core.model import Lease
 from headway.drivers.lease import MOVES
+from headway.ports import Root
 from headway.sim.machine import Process
 
 if TYPE_CHECKING:
@@ -28,14 +29,26 @@ class Visitors:
 
     # ---------------------------------------------------------------- the port
 
-    def alive(self, pid: int, start_ticks: int | None) -> bool:
-        return pid in self._world.machine.processes
+    def alive(self, root: Root) -> bool:
+        return root.pid in self._world.machine.processes
 
-    def among(self, pid: int, roots: Collection[int]) -> int | None:
-        return pid if pid in roots else None
+    def among(self, pid: int, roots: Collection[Root]) -> Root | None:
+        return next((root for root in roots if root.pid == pid), None)
 
     def matching(self, pattern: str) -> frozenset[int]:
         return frozenset()
+
+    def matches(self, pid: int, pattern: str) -> bool:
+        return False
+
+    def above(self, pid: int) -> frozenset[int]:
+        return frozenset((pid,))
+
+    def start_ticks(self, pid: int) -> int | None:
+        return START_TICKS if pid in self._world.machine.processes else None
+
+    def called(self, pid: int) -> str:
+        return VISIT
 
     def kill_one(self) -> bool:
         """One of them ends without a word. False: there is none."""

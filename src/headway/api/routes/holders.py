@@ -1,4 +1,4 @@
-"""Any job or service by its id or name: its row, its log, the verbs. What people type does not say which it is."""
+"""Any job, service or lease by its id or name: its row, its log, the verbs. What people type says not which it is."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
 from headway.core.commands import SetWish
-from headway.core.model import HolderId, Job
+from headway.core.model import HolderId, Lease
+from headway.errors import Refused
 
 router = APIRouter(prefix="/api/v1/holders", tags=["holders"])
 
 Verb = Literal["hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"]
-Any_ = rows.JobRow | rows.ServiceRow | rows.Row
+Any_ = rows.JobRow | rows.ServiceRow | rows.LeaseRow | rows.Row
+NOUNS = {"job": "jobs", "service": "services", "lease": "leases", "claim": "claims"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,10 @@ async def command(
 async def log_of(parts: Parts, hid: HolderId, lines: int) -> Response:
     snapshot = parts.hub.snapshot
     found = snapshot.holders[hid]
+    if isinstance(found, Lease):
+        raise Refused(
+            "no_log", f"{hid} is a lease: its program prints where it was started, and we never see it."
+        )
     state = words_of(parts, hid)
     if found.run is None:
         return answer(LogTail, LogTail(hid, None, state, []))
@@ -89,5 +95,5 @@ async def wish(parts: Parts, hid: HolderId, verb: Verb, peer: Peer, body: Reason
     )
     check(reply)
     holder = parts.hub.snapshot.holders.get(hid)
-    noun = "jobs" if isinstance(holder, Job) else "services"
+    noun = NOUNS.get(holder.kind, "holders") if holder is not None else "holders"
     return answer(Accepted, Accepted.of(reply, hid), 202, {"Location": f"/api/v1/{noun}/{hid}"})
