@@ -23,6 +23,8 @@ ERRORS = {
     "unknown mode": ('mode = "alive"\n', "config.toml:1 mode: must be one of", '"live"'),
     "bad name": (CHAT.replace("chat", '"My Chat"'), 'config.toml:1 [service."My Chat"]: is no name', ""),
     "name with a capital": (CHAT.replace("chat", "Chat"), "config.toml:1 [service.Chat]: is no name", ""),
+    "service called like a job's id": (CHAT.replace("chat", "j12"), "config.toml:1 [service.j12]: j12 is what the id", "another name"),
+    "job called like an id": (TRAIN.replace("train", "j1"), "config.toml:1 [job.j1]: j1 is what the id", ""),
     "argv is a text": (TRAIN.replace('["train"]', '"train me"'), "config.toml:3 [job.train] start: must be a list", "no shell"),
     "argv is empty": (TRAIN.replace('["train"]', "[]"), "config.toml:3 [job.train] start: is empty", ""),
     "argv with a blank program": (TRAIN.replace('["train"]', '[" "]'), "config.toml:3 [job.train] start: is empty", ""),
