@@ -44,9 +44,9 @@ def wrong(value: Any, schema: Any, at: str = "") -> Iterator[str]:
         yield f"{at}: is none of {schema['enum']}"
     if isinstance(value, str) and not re.search(schema.get("pattern", ""), value):
         yield f"{at}: does not match"
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if value < schema.get("minimum", value) or value > schema.get("maximum", value):
-            yield f"{at}: is out of limits"
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
+        yield f"{at}: is out of limits"
     if isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
             yield f"{at}: is too short"

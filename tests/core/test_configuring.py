@@ -168,9 +168,7 @@ def test_nobody_wakes_a_service_that_is_gone_from_the_config() -> None:
 
 def test_a_server_of_somebody_else_is_let_go_and_never_moved() -> None:
     hand = service_spec(argv=(), moves=PROCESS)
-    scene = Scene(24).service(
-        hand, gate=Gate(wish="open", rev=1), active=0, upstream="http://x", run=None
-    )
+    scene = Scene(24).service(hand, gate=Gate(wish="open", rev=1), active=0, upstream="http://x", run=None)
     apply(scene)
     assert [type(action) for action in done(scene)] == [CloseGate]
     scene.put(replace(named(scene, "chat"), gate=Gate(wish="closed", rev=2, closed=True)))

@@ -7,9 +7,9 @@ from fastapi import FastAPI
 from headway.api import problems
 from headway.api.auth import Asgi, Door
 from headway.api.parts import Parts
-from headway.api.routes import devices, health, history, holders, jobs, queue, services, status
+from headway.api.routes import config, devices, health, history, holders, jobs, queue, services, status
 
-ROUTERS = (health, status, devices, services, jobs, holders, queue, history)
+ROUTERS = (health, status, devices, services, jobs, holders, queue, config, history)
 
 
 def create_app(parts: Parts) -> Asgi:

@@ -14,7 +14,7 @@ from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.model import HolderId, JobSpec, Snapshot
 from headway.errors import NotFound, Refused
-from headway.ports import Clock, Hub, Inbox, Reader
+from headway.ports import Clock, Configs, Hub, Inbox, Reader
 
 KINDS = ("service", "job", "lease", "claim", "unknown")
 
@@ -31,6 +31,7 @@ class Parts:
         log_path: where that log is, for a caller on the same machine; None: unknown.
         gate_url: where clients reach the models; None: no gate has listened yet.
         log_file: where the daemon's own log is.
+        config: its config file; None: it has none.
     """
 
     inbox: Inbox
@@ -43,6 +44,7 @@ class Parts:
     log_path: Callable[[str], str | None] = lambda run_id: None
     gate_url: Callable[[], str | None] = lambda: None
     log_file: str | None = None
+    config: Configs | None = None
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops

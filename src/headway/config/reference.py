@@ -22,8 +22,8 @@ Made from the code by `python -m headway.config.reference`; a test keeps it so. 
 - **Paths** that are relative start at the directory of the config file; `~` is expanded.
 - **Names** of devices, services and jobs: 1 to 64 of `a-z`, `0-9`, `.`, `-`, `_`, the first a letter or digit.
   Services and jobs share their names.
-- **Words of your own**: with `[vars] models = "~/models"`, `"{models}/a.gguf"` is the path of that file, in every text of
-  the other tables. `{name}` is replaced as it stands and once; what is not in [vars] stays, and so do the braces of
+- **Words of your own**: with `[vars] models = "~/models"`, `"{models}/a.gguf"` is the path of that file, in every text
+  of the other tables. `{name}` is replaced as it stands and once; what is not in [vars] stays, and so do the braces of
   JSON. A value that begins with `~` is expanded. `{port}` is not yours: it is the free port of a server that starts.
 - **More files**: `conf.d/*.toml` beside the file; each table in one file only.
 - **Environment**: `HEADWAY_CFG__GATE__PORT=9000` overrides `[gate] port`, `HEADWAY_CFG__SERVICE__CHAT__PINNED=true`

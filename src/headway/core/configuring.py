@@ -119,9 +119,8 @@ def take_recipes(d: Draft, command: Configure) -> Iterator[tuple[Job, int]]:
     for job in list(d.holders.values()):
         if not isinstance(job, Job) or job.recipe is None or job.ended:
             continue
-        retired = job.recipe not in now
-        job = replace(job, retired=retired)
         old, new = before.get(job.recipe), now.get(job.recipe)
+        job = replace(job, retired=new is None)
         own = job.coming or job.spec
         spec = merged(own, old, new) if old is not None and new is not None else own
         d.put(replace(job, coming=spec if spec != job.spec else None))

@@ -46,7 +46,9 @@ class Undo:
             self._back(draft, before, after)
         was, became = self.plain
         now = plain_of(draft)
-        back = {name: was[name] for name in was if was[name] is not became[name] and became[name] == now[name]}
+        back = {
+            name: was[name] for name in was if was[name] is not became[name] and became[name] == now[name]
+        }
         if back:
             draft.set(**back)
         if told:
