@@ -50,10 +50,10 @@ def test_the_port_of_a_server_is_not_touched(tmp_path: Path) -> None:
 
 
 def test_home_is_expanded_in_values_that_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ada")
+    monkeypatch.setenv("HOME", "/srv/ada")
     text = '[vars]\nm = "~/m"\nplain = "a~b"\n' + TRAIN.replace('["train"]', '["train", "{m}/x", "{plain}"]')
     job = loaded(tmp_path, text + 'cwd = "{m}"\n').job["train"]
-    assert (job.start, job.cwd) == (("train", "/home/ada/m/x", "a~b"), "/home/ada/m")
+    assert (job.start, job.cwd) == (("train", "/srv/ada/m/x", "a~b"), "/srv/ada/m")
 
 
 def test_a_value_from_the_environment_counts(tmp_path: Path) -> None:

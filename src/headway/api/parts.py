@@ -12,9 +12,10 @@ from pydantic import TypeAdapter
 
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
+from headway.core.configs import Configs
 from headway.core.model import HolderId, JobSpec, Snapshot
 from headway.errors import NotFound, Refused
-from headway.ports import Clock, Configs, Hub, Inbox, Reader
+from headway.ports import Clock, Hub, Inbox, Reader
 
 KINDS = ("service", "job", "lease", "claim", "unknown")
 

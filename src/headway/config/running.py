@@ -11,8 +11,8 @@ from headway.config.changes import changes
 from headway.config.load import load
 from headway.config.schema import Config
 from headway.core.commands import Configure
+from headway.core.configs import ConfigChange, Proposed
 from headway.core.model import JobSpec
-from headway.ports import ConfigChange, Proposed
 
 
 class Running:

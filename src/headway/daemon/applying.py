@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from headway.core import wishes
 from headway.core.commands import Configure, Reply
+from headway.core.configs import Applied, Proposed
 from headway.core.draft import Draft
 from headway.core.facts import ConfigRefused, Fact
 from headway.core.model import Job, Snapshot
 from headway.core.phrases import refusal
 from headway.errors import ConfigInvalid, Refused
-from headway.ports import Applied, Inbox, Proposed
+from headway.ports import Inbox
 
 SHOWN = 8  # problems that the audit names
 

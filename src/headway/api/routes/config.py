@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Response
 from headway.api.auth import Peer, peer_of
 from headway.api.bodies import ApplyBody
 from headway.api.parts import Parts, answer, parts_of
+from headway.core.configs import Applied
 from headway.errors import NotFound
-from headway.ports import Applied
 
 router = APIRouter(prefix="/api/v1/config", tags=["config"])
 
