@@ -151,6 +151,7 @@ class Service:
             log=lambda words, facts: log.warning(words, **facts),
             trouble=_unexpected,
             lost=_leave,
+            config=self.config.read,
         )
 
     def _settings(self) -> Settings:
@@ -168,7 +169,7 @@ class Service:
         self.link_server = LinkServer(daemon.links, daemon.out.clock, self.host.peer_uid, os.getuid())
         await daemon.start()
         await self.link_server.start(self.sockets.link)
-        self.applying = Applying(self.config.read, daemon.loop, lambda: daemon.hub.snapshot, daemon.loop.tell)
+        self.applying = daemon.applying
         if self.hung_up:  # while it started
             self._reload()
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)

@@ -22,6 +22,11 @@ from headway.ports import Inbox
 SHOWN = 8  # problems that the audit names
 
 
+async def no_config() -> Proposed:
+    """For a daemon that was not made from a file."""
+    raise Refused("no_config", "this daemon was started without a config file.")
+
+
 class Applying:
     """Applies one config at a time, in the order in which they were asked for.
 

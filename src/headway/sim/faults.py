@@ -340,14 +340,36 @@ def supervisor_gone(world: World) -> bool:
 
 @fault
 def config_reload(world: World) -> bool:
-    """The limits of a service change while everything goes on."""
-    if world.daemon is None or world.daemon.daemon is None or world.listening is None:
-        return False
-    chosen = world.chance.randrange(len(world.services))
+    """The limits of a service change while everything goes on, or how it is started, or the rules for all."""
+    chosen, what = world.chance.randrange(len(world.services)), world.chance.randrange(3)
     changed = list(world.services)
     spec = changed[chosen]
-    changed[chosen] = replace(spec, max_active=world.chance.choice([None, 1, 4]), queue_max=64)
-    world.door.reload(tuple(changed))
+    if what == 0:
+        changed[chosen] = replace(spec, max_active=world.chance.choice([None, 1, 4]), queue_max=64)
+    elif what == 1 and spec.argv:
+        changed[chosen] = replace(spec, argv=(*spec.argv[:2], str(world.chance.randrange(100))))
+    else:
+        world.policy = replace(world.policy, gap_min_s=world.chance.choice([0.0, 2.0, 10.0]))
+    world.services = tuple(changed)
+    world.door.apply()
+    return True
+
+
+@fault
+def service_taken_away(world: World) -> bool:
+    """A service is taken out of the config, whatever it is doing, and is put back a while later."""
+    there = [spec.name for spec in world.services if spec.name not in world.away]
+    if not there:
+        return False
+    name = world.chance.choice(there)
+    world.away.add(name)
+    world.door.apply(drain=world.chance.random() < 0.8)  # refused without, where it is in use
+
+    def over() -> None:
+        world.away.discard(name)
+        world.door.apply()
+
+    world.until_healed(world.chance.uniform(1.0, 200.0), over)
     return True
 
 
