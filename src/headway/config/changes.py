@@ -9,6 +9,8 @@ from typing import Any, Literal
 from headway.config.problems import Keys, place
 from headway.config.schema import NAMED, Config
 from headway.core.renewing import AT_ONCE
+from headway.core.spec import LADDERS
+from headway.core.units import duration_text, size_text
 
 When = Literal["now", "next_start", "restart"]
 # Bound, opened or begun once by a process of Headway's own.
@@ -16,7 +18,9 @@ RESTART = ("gate", "api", "device")
 # Keys of [service.NAME] that a running server takes at once: their names here, where they differ from the spec's.
 NAMES = {"gate_port": "port", "keep_awake": "pinned", "forms": "memory"}
 SERVICE_NOW = {NAMES.get(name, name.removesuffix("_s")) for name in (*AT_ONCE, "forms")}
-HIDDEN = ("env", "start", "park", "resume", "command")  # may hold a secret
+FACTORS = ("gap_factor", "reserve_share")  # every other number with a fraction is a duration
+SIZES = ("total", "reserve", "host_floor", *(form for ladder in LADDERS.values() for form in ladder))
+HIDDEN = ("env", "vars", "start", "park", "resume", "saved", "progress", "command")  # may hold a secret
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +37,8 @@ class Change:
             return f"{place(self.path)} {'is gone' if self.becomes is None else 'is new'}"
         if any(part in HIDDEN for part in self.path):
             return f"{place(self.path)} changed"
-        return f"{place(self.path)}: {_shown(self.was)} -> {_shown(self.becomes)}"
+        key = self.path[-1]
+        return f"{place(self.path)}: {_shown(key, self.was)} -> {_shown(key, self.becomes)}"
 
 
 def changes(old: Config, new: Config, running: Collection[str] = ()) -> list[Change]:
@@ -68,9 +73,13 @@ def _when(path: Keys, running: Collection[str]) -> When:
     return "now" if path[0] == "service" and path[2] in SERVICE_NOW else "next_start"
 
 
-def _shown(value: Any) -> str:
+def _shown(key: str, value: Any) -> str:
     if value is None or value == ():
         return "not set"
+    if isinstance(value, float) and key not in FACTORS:
+        return duration_text(value)
+    if key in SIZES:
+        return size_text(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(map(str, value)) + "]"
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -99,7 +99,7 @@ def _devices(cards: Reading) -> Iterator[str]:
     for card in cards.devices:
         total = size_text(card.total_bytes) if card.total_bytes is not None else "size unknown"
         used = f", {card.used_bytes / (1 << 30):.1f} GiB used now" if card.used_bytes is not None else ""
-        yield f"# gpu{card.index}: {card.name}, {total}{used}\n"
+        yield f"# gpu{card.index}: {_one_line(card.name)}, {total}{used}\n"
     if cards.devices:
         yield '# All of them are used. To use some: one [device.gpu0] table for each, with meter = "nvml".\n'
     else:
