@@ -341,15 +341,15 @@ def supervisor_gone(world: World) -> bool:
 @fault
 def config_reload(world: World) -> bool:
     """The limits of a service change while everything goes on, or how it is started, or the rules for all."""
-    chosen, what = world.chance.randrange(len(world.services)), world.chance.randrange(3)
-    changed = list(world.services)
+    chance, changed = world.chance, list(world.services)
+    chosen, what = chance.randrange(len(changed)), chance.randrange(3)
     spec = changed[chosen]
     if what == 0:
-        changed[chosen] = replace(spec, max_active=world.chance.choice([None, 1, 4]), queue_max=64)
+        changed[chosen] = replace(spec, max_active=chance.choice([None, 1, 4]), queue_max=64)
     elif what == 1 and spec.argv:
-        changed[chosen] = replace(spec, argv=(*spec.argv[:2], str(world.chance.randrange(100))))
+        changed[chosen] = replace(spec, argv=(*spec.argv[:2], str(chance.randrange(100))))
     else:
-        world.policy = replace(world.policy, gap_min_s=world.chance.choice([0.0, 2.0, 10.0]))
+        world.policy = replace(world.policy, gap_min_s=chance.choice([0.0, 2.0, 10.0]))
     world.services = tuple(changed)
     world.door.apply()
     return True
@@ -358,10 +358,9 @@ def config_reload(world: World) -> bool:
 @fault
 def service_taken_away(world: World) -> bool:
     """A service is taken out of the config, whatever it is doing, and is put back a while later."""
-    there = [spec.name for spec in world.services if spec.name not in world.away]
-    if not there:
+    name = world.chance.choice(world.services).name
+    if name in world.away:
         return False
-    name = world.chance.choice(there)
     world.away.add(name)
     world.door.apply(drain=world.chance.random() < 0.8)  # refused without, where it is in use
 
