@@ -84,8 +84,11 @@ def init(file: Path, ports: Sequence[int] = (), example: bool = False, dry_run: 
     return made
 
 
-def daemon(paths: Paths, config_path: Path | None = None) -> int:
+def daemon(paths: Paths, config_path: Path | None = None, again: bool = False) -> int:
     """Run the daemon in this process until SIGTERM or SIGINT. Returns the exit status.
+
+    Args:
+        again: while the file has problems, go on with the last config that was in force.
 
     Raises:
         AlreadyRunning: another daemon uses this home, or its port is taken.
@@ -99,7 +102,7 @@ def daemon(paths: Paths, config_path: Path | None = None) -> int:
     signal.pthread_sigmask(
         signal.SIG_BLOCK, (signal.SIGHUP,)
     )  # one from now on means a newer file than is read here
-    config = running(config_path or paths.config_file)
+    config = running(config_path or paths.config_file, paths.kept_config, again)
     lock = take_lock(paths.run_dir / "daemon.lock")
     if lock is None:
         raise AlreadyRunning(
@@ -113,15 +116,15 @@ def daemon(paths: Paths, config_path: Path | None = None) -> int:
     return 0
 
 
-def gate(paths: Paths, config_path: Path | None = None) -> int:
-    """Run the gate parent in this process until SIGTERM or SIGINT."""
-    from headway.config.load import load
+def gate(paths: Paths, config_path: Path | None = None, again: bool = False) -> int:
+    """Run the gate parent in this process until SIGTERM or SIGINT. `again` is as for the daemon."""
+    from headway.config.kept import loaded
     from headway.gate.main import run_parent
     from headway.gate.spec import Spec
 
     os.umask(0o077)
     paths.create()
-    config = load(config_path or paths.config_file)
+    config, _ = loaded(config_path or paths.config_file, paths.kept_config, again)
     listen = {"front": (config.gate.host, config.gate.port)}
     listen |= {
         name: (config.gate.host, one.port) for name, one in config.service.items() if one.port is not None

@@ -25,6 +25,7 @@ from headway.config.build import Built, DeviceSettings
 from headway.config.paths import Paths
 from headway.config.running import Running
 from headway.core import phrases
+from headway.core.facts import ConfigRefused
 from headway.core.model import Event
 from headway.daemon.applying import Applying
 from headway.daemon.daemon import Daemon, Outside, Settings
@@ -53,9 +54,10 @@ READS_BUSY = ("llamacpp", "vllm")
 NODE = "local"  # first part of every device id; the machine may be renamed, its devices stay
 
 
-def running(config_path: Path) -> Running:
-    """Read and check the config. Raises ConfigInvalid with every problem at once."""
-    return Running(config_path, {name: driver.moves for name, driver in DRIVERS.items()}, READS_BUSY)
+def running(config_path: Path, kept: Path | None = None, again: bool = False) -> Running:
+    """Read and check the config; see Running. Raises ConfigInvalid with every problem at once."""
+    moves = {name: driver.moves for name, driver in DRIVERS.items()}
+    return Running(config_path, moves, READS_BUSY, kept, again)
 
 
 def run_daemon(paths: Paths, config: Running) -> None:
@@ -170,6 +172,8 @@ class Service:
         await daemon.start()
         await self.link_server.start(self.sockets.link)
         self.applying = daemon.applying
+        if problems := self.config.problems:
+            daemon.loop.tell(ConfigRefused(problems=tuple(problems), by="start"))
         if self.hung_up:  # while it started
             self._reload()
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)

@@ -43,6 +43,7 @@ class Part:
     starts: int = 0
     fails: int = 0
     next_s: float = field(default_factory=time.monotonic)
+    again: tuple[str, ...] = ()  # added to its command from its second start on
 
     def look(self) -> int | None:
         """Start it if it is time to. Returns an exit status that no restart can mend."""
@@ -58,7 +59,8 @@ class Part:
             self.fails = 0 if steady else self.fails + 1
             self.next_s = now_s + BACKOFF_S[min(self.fails, len(BACKOFF_S) - 1)]
         if now_s >= self.next_s and not is_locked(self.lock):
-            self.process, self.started_s = subprocess.Popen(self.argv, start_new_session=True), now_s
+            argv = [*self.argv, *(self.again if self.starts else ())]
+            self.process, self.started_s = subprocess.Popen(argv, start_new_session=True), now_s
             self.starts += 1
         return None
 
@@ -90,8 +92,8 @@ def supervise(paths: Paths, config_path: Path | None) -> int:
     """Keep both parts until SIGTERM or SIGINT; then end them, the daemon first. Returns the exit status."""
     config = [str(config_path.absolute())] if config_path else []
     parts = [
-        Part("gate", [*command_line(paths), "gate", *config], paths.run_dir / "gate-parent.lock"),
-        Part("daemon", [*command_line(paths), "daemon", *config], paths.run_dir / "daemon.lock"),
+        Part(name, [*command_line(paths), name, *config], paths.run_dir / lock, again=("--again",))
+        for name, lock in (("gate", "gate-parent.lock"), ("daemon", "daemon.lock"))
     ]
     if found := [f"{part.name} pid {pid}" for part in parts if (pid := locked_by(part.lock)) is not None]:
         tell(f"Taken over from an earlier `headway up`: {', '.join(found)}.")

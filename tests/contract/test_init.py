@@ -37,7 +37,7 @@ def tags(*names: str) -> dict[str, Any]:
     return {"models": [{"name": one} for one in names]}
 
 
-PROPS = {"default_generation_settings": {}}
+PROPS: Routes = {"default_generation_settings": {}}
 SERVERS: dict[str, tuple[Routes, str, tuple[str, ...]]] = {
     # name: (routes, kind, models)
     "vLLM": ({"/v1/models": cards("vllm", "Qwen/Qwen3-8B"), "/version": {"version": "0.33.0"}}, "vllm", ("Qwen/Qwen3-8B",)),

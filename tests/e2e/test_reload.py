@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 
 Up = Callable[[Table], Stack]
 BAD_CONFIG = 78
-SMALL = {"size": "2GiB", "placement": "share"}
+SMALL: Table = {"size": "2GiB", "placement": "share"}
 
 
 def events(headway: Stack, code: str) -> list[dict[str, object]]:
@@ -81,6 +81,26 @@ def test_a_bad_file_keeps_the_old_config_and_says_why(stack: Up) -> None:
     headway.wait(lambda: len(events(headway, "config.refused")) == 2, "the second refusal")
     assert headway.pid("daemon") == daemon
     assert chat(headway, "chat").status == 200
+
+
+def test_a_daemon_and_a_gate_that_are_killed_while_the_file_is_bad_go_on_with_the_last_one(stack: Up) -> None:
+    headway = up(stack, config(tiny("chat"), sleeper("long", **SMALL)))
+    job = headway.wait_job("long", "running")
+    headway.configure(config(tiny("chat"), tiny("more"), sleeper("long", **SMALL)))
+    assert cli(headway, "config", "apply").returncode == 0
+    good = (headway.home / "config.toml").read_text()
+    (headway.home / "config.toml").write_text(good + "\n[service.chat]\n")
+    gate, daemon = headway.kill("parent"), headway.kill("daemon")
+    headway.wait(
+        lambda: headway.pids("daemon") not in ([], [daemon]) and headway.daemon_answers(), "a daemon"
+    )
+    headway.wait(lambda: headway.pids("parent") not in ([], [gate]), "a gate")
+    headway.wait(lambda: headway.ask("more").text, "an answer of what was applied before")
+    assert headway.job("long")["pid"] == job["pid"]
+    assert events(headway, "config.refused")[-1]["by"] == "start"
+    assert cli(headway, "config", "apply").returncode == BAD_CONFIG
+    (headway.home / "config.toml").write_text(good)
+    assert cli(headway, "config", "apply").returncode == 0
 
 
 def test_sighup_to_headway_up_reads_the_file_again(stack: Up) -> None:

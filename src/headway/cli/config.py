@@ -66,16 +66,16 @@ def apply(session: Session, drain: bool, dry_run: bool, as_json: bool) -> None:
 
 
 def _told(found: dict[str, Any]) -> None:
-    n = len(found["changes"])
-    if not n and not found["draining"]:
-        tell(f"{found['file']} says what is in force already.")
-        return
+    later = [change for change in found["changes"] if change["when"] == "restart"]
+    n = len(found["changes"]) - len(later)
     if n:
         did = "applied" if found["applied"] else "would be applied"
         tell(f"{n} change{'' if n == 1 else 's'} from {found['file']} {did}.")
+    elif not found["draining"]:
+        tell(f"{found['file']} says nothing new that can count now.")
     if found["draining"]:
         tell(f"Put aside once nobody uses them, and then forgotten: {', '.join(found['draining'])}.")
-    if any(change["when"] == "restart" for change in found["changes"]):
+    if later:
         tell("Ports and devices count when Headway is started again: `headway down`, then `headway up`.")
 
 

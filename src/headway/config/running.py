@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headway.config.build import Built, Moves, build
 from headway.config.changes import changes
+from headway.config.kept import keep, loaded
 from headway.config.load import load
 from headway.config.schema import Config
 from headway.core.commands import Configure
@@ -20,20 +21,32 @@ class Running:
 
     Args:
         moves, reads_busy: as for `build`.
+        place: where the last one in force is kept; None: nowhere.
+        again: see `kept.loaded`.
+
+    Attributes:
+        problems: those of the file, where the last one in force is gone on with.
 
     Raises:
         ConfigInvalid: the file has problems.
     """
 
-    def __init__(self, file: Path, moves: Mapping[str, Moves], reads_busy: Collection[str]) -> None:
-        self.file, self._moves, self._reads_busy = file, moves, reads_busy
-        self.config = self.started = load(
-            file
-        )  # what only a start of Headway takes is told until there was one
+    def __init__(
+        self,
+        file: Path,
+        moves: Mapping[str, Moves],
+        reads_busy: Collection[str],
+        place: Path | None = None,
+        again: bool = False,
+    ) -> None:
+        self.file, self._moves, self._reads_busy, self._place = file, moves, reads_busy, place
+        self.config, self.problems = loaded(file, place, again) if place else (load(file), list[str]())
+        self.started = self.config  # what only a start of Headway takes is told until there was one
         self.built = self._build(self.config)
         self.recipes: dict[str, JobSpec] = {}
         self._heard: list[Callable[[Built], None]] = []
         self._take_recipes()
+        self._keep()
 
     def heard_by(self, listener: Callable[[Built], None]) -> None:
         """Call it with each config that comes into force from now on."""
@@ -72,8 +85,13 @@ class Running:
     def _taken(self, config: Config, built: Built) -> None:
         self.config, self.built = config, built
         self._take_recipes()
+        self._keep()
         for listener in self._heard:
             listener(built)
+
+    def _keep(self) -> None:
+        if self._place is not None:
+            keep(self.config, self._place)
 
     def _take_recipes(self) -> None:
         self.recipes.clear()  # the same dict: who was given it sees the change

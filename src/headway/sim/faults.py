@@ -343,11 +343,10 @@ def config_reload(world: World) -> bool:
     """The limits of a service change while everything goes on, or how it is started, or the rules for all."""
     chance, changed = world.chance, list(world.services)
     chosen, what = chance.randrange(len(changed)), chance.randrange(3)
-    spec = changed[chosen]
     if what == 0:
-        changed[chosen] = replace(spec, max_active=chance.choice([None, 1, 4]), queue_max=64)
-    elif what == 1 and spec.argv:
-        changed[chosen] = replace(spec, argv=(*spec.argv[:2], str(chance.randrange(100))))
+        changed[chosen] = replace(changed[chosen], max_active=chance.choice([None, 1, 4]), queue_max=64)
+    elif what == 1 and (argv := changed[chosen].argv):
+        changed[chosen] = replace(changed[chosen], argv=(*argv[:2], str(chance.randrange(100))))
     else:
         world.policy = replace(world.policy, gap_min_s=chance.choice([0.0, 2.0, 10.0]))
     world.services = tuple(changed)
