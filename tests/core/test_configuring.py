@@ -166,6 +166,15 @@ def test_nobody_wakes_a_service_that_is_gone_from_the_config() -> None:
     assert [(a.form if isinstance(a, Move) else a) for a in done(scene)] == ["stopped"]
 
 
+def test_nobody_wakes_a_sleeper_of_somebody_else_that_is_gone_from_the_config() -> None:
+    asked = {"attended": Waiting(n=1, since_s=1.0)}
+    hand = service_spec(argv=(), asleep=1)
+    scene = Scene(24).service(hand, "asleep", gate=Gate(), run=None, demand=asked)
+    apply(scene, hand)
+    scene.put(replace(named(scene, "chat"), gate=Gate(closed=True), retired=True))
+    assert not [action for action in done(scene) if isinstance(action, Move)]
+
+
 def test_a_server_of_somebody_else_is_let_go_and_never_moved() -> None:
     hand = service_spec(argv=(), moves=PROCESS)
     scene = Scene(24).service(hand, gate=Gate(wish="open", rev=1), active=0, upstream="http://x", run=None)
