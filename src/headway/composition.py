@@ -10,6 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -20,18 +21,19 @@ from headway.alerts.command import CommandAlert
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
-from headway.config.build import Built, DeviceSettings, build
-from headway.config.load import load
+from headway.config.build import Built, DeviceSettings
 from headway.config.paths import Paths
+from headway.config.running import Running
 from headway.core import phrases
-from headway.core.commands import Configure
+from headway.core.facts import ConfigRefused
 from headway.core.model import Event
+from headway.daemon.applying import Applying
 from headway.daemon.daemon import Daemon, Outside, Settings
 from headway.daemon.link_server import LinkServer
 from headway.daemon.tasks import Tasks
 from headway.drivers.jobs_told import JobTeller
 from headway.drivers.registry import ASLEEP_PROBES, DRIVERS
-from headway.errors import AlreadyRunning
+from headway.errors import AlreadyRunning, HeadwayError
 from headway.host.gate_files import RequestFiles, RoutesFile
 from headway.host.gate_locks import GateLocks
 from headway.host.linux import LinuxClock, LinuxHost, user_name
@@ -53,13 +55,13 @@ READS_BUSY = ("llamacpp", "vllm")
 NODE = "local"  # first part of every device id; the machine may be renamed, its devices stay
 
 
-def settings(config_path: Path) -> Built:
-    """Read and check the config. Raises ConfigInvalid with every problem at once."""
+def running(config_path: Path, kept: Path | None = None, again: bool = False) -> Running:
+    """Read and check the config; see Running. Raises ConfigInvalid with every problem at once."""
     moves = {name: driver.moves for name, driver in DRIVERS.items()}
-    return build(load(config_path), moves, READS_BUSY, ASLEEP_PROBES)
+    return Running(config_path, moves, READS_BUSY, ASLEEP_PROBES, kept, again)
 
 
-def run_daemon(paths: Paths, built: Built) -> None:
+def run_daemon(paths: Paths, config: Running) -> None:
     """Run the daemon in this process until SIGTERM or SIGINT. The caller holds the lock.
 
     Raises:
@@ -67,7 +69,7 @@ def run_daemon(paths: Paths, built: Built) -> None:
         StoreTooNew: the database is from a newer Headway.
     """
     log_to(paths.logs_dir / "daemon.log")
-    asyncio.run(Service(paths, built, _Sockets.bind(paths, built)).run())
+    asyncio.run(Service(paths, config, _Sockets.bind(paths, config.built)).run())
 
 
 class _Sockets:
@@ -104,19 +106,24 @@ def _unix(path: Path) -> socket.socket:
 class Service:
     """One daemon in this process: the parts that are the same everywhere, on real adapters and sockets."""
 
-    def __init__(self, paths: Paths, built: Built, sockets: _Sockets) -> None:
-        self.paths, self.built, self.sockets = paths, built, sockets
+    def __init__(self, paths: Paths, config: Running, sockets: _Sockets) -> None:
+        self.paths, self.config, self.built, self.sockets = paths, config, config.built, sockets
         self.host = LinuxHost()
         self.runs = LinuxRuns(paths.runs_dir)
         self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
         self.reader = SqliteReader(paths.database)
-        self.alert = CommandAlert(built.alert_command)
+        self.alert = CommandAlert(self.built.alert_command)
+        config.heard_by(self._heard)
         self.alerts = Tasks(_unexpected)
         self.systemd = Systemd(os.environ)
+        self.applying: Applying | None = None
+        self.hung_up = self.reloading = False
 
     async def run(self) -> None:
         """Adopt what is there, then turn until told to stop."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGHUP,))  # see app.daemon
         async with aiohttp.ClientSession() as http:
             self.daemon = Daemon(self._outside(http), self._settings())
             await self._start()
@@ -152,12 +159,13 @@ class Service:
             trouble=_unexpected,
             lost=_leave,
             turned=self.systemd.alive,
+            config=self.config.read,
         )
 
     def _settings(self) -> Settings:
         built = self.built
         return Settings(
-            configure=Configure(services=built.services, recipes=built.recipes),
+            configure=self.config.configure(),
             policy=built.policy,
             mode=built.mode,
             name=secrets.token_hex(4),
@@ -169,6 +177,11 @@ class Service:
         self.link_server = LinkServer(daemon.links, daemon.out.clock, self.host.peer_uid, os.getuid())
         await daemon.start()
         await self.link_server.start(self.sockets.link)
+        self.applying = daemon.applying
+        if problems := self.config.problems:
+            daemon.loop.tell(ConfigRefused(problems=tuple(problems), by="start"))
+        if self.hung_up:  # while it started
+            self._reload()
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)
         await self.api.start(self.sockets.api, self.sockets.unix)
         port = self.sockets.api.getsockname()[1]
@@ -182,7 +195,7 @@ class Service:
             hub=self.daemon.hub,
             reader=self.reader,
             clock=self.daemon.out.clock,
-            recipes={spec.name: spec for spec, _ in self.built.recipes},
+            recipes=self.config.recipes,
             make_job=lambda fields: adhoc(fields, {name: cls.moves for name, cls in DRIVERS.items()}),
             tail=self.runs.log_tail,
             processes=self.processes,
@@ -190,8 +203,28 @@ class Service:
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
             log_file=str(self.paths.logs_dir / "daemon.log"),
+            config=self.applying,
             version=__version__,
         )
+
+    def _reload(self) -> None:
+        """SIGHUP: one while a config is being applied is another look at the file after that."""
+        self.hung_up = True
+        if self.applying is not None and not self.reloading:
+            self.alerts.spawn("reload", self._reload_all())
+
+    async def _reload_all(self) -> None:
+        self.reloading = True
+        try:
+            while self.hung_up and self.applying is not None:
+                self.hung_up = False
+                with suppress(HeadwayError):  # the audit has it, and the log with it
+                    await self.applying.apply(drain=False, by="SIGHUP")
+        finally:
+            self.reloading = False
+
+    def _heard(self, built: Built) -> None:
+        self.alert = self.alert.with_command(built.alert_command)
 
     def _event(self, event: Event) -> None:
         log.info(event.code, holder=event.holder, **{k: v for k, v in event.facts.items() if k != "holder"})

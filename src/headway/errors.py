@@ -34,6 +34,13 @@ class ConfigInvalid(HeadwayError):
         )
 
 
+class ConfigThere(HeadwayError):
+    """A config that was to be written for the first time cannot be: mostly because there is one."""
+
+    code = "config_there"
+    http_status = 409
+
+
 class AlreadyRunning(HeadwayError):
     code = "already_running"
     http_status = 409

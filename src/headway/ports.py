@@ -354,6 +354,15 @@ class Reader(Protocol):
     async def requests(self, service: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundServer:
+    """A model server that runs already. `openai`: one of a kind that is not known, with OpenAI's list of models."""
+
+    kind: str  # vllm, sglang, llamacpp, ollama, comfyui, lmstudio, openai
+    url: str
+    models: tuple[str, ...]
+
+
 class Inbox(Protocol):
     """The only way to change anything: commands in, a reply per command after its turn was saved."""
 

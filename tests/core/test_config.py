@@ -23,6 +23,8 @@ ERRORS = {
     "unknown mode": ('mode = "alive"\n', "config.toml:1 mode: must be one of", '"live"'),
     "bad name": (CHAT.replace("chat", '"My Chat"'), 'config.toml:1 [service."My Chat"]: is no name', ""),
     "name with a capital": (CHAT.replace("chat", "Chat"), "config.toml:1 [service.Chat]: is no name", ""),
+    "service called like a job's id": (CHAT.replace("chat", "j12"), "config.toml:1 [service.j12]: j12 is what the id", "another name"),
+    "job called like an id": (TRAIN.replace("train", "j1"), "config.toml:1 [job.j1]: j1 is what the id", ""),
     "argv is a text": (TRAIN.replace('["train"]', '"train me"'), "config.toml:3 [job.train] start: must be a list", "no shell"),
     "argv is empty": (TRAIN.replace('["train"]', "[]"), "config.toml:3 [job.train] start: is empty", ""),
     "argv with a blank program": (TRAIN.replace('["train"]', '[" "]'), "config.toml:3 [job.train] start: is empty", ""),
@@ -159,6 +161,47 @@ def test_an_unknown_key_does_not_hide_what_else_is_wrong_in_its_table(tmp_path: 
 def test_a_secret_is_not_shown(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, TRAIN + "env = {TOKEN = 31337}\n")
     assert problem == "config.toml:4 [job.train] env.TOKEN: must be a text"
+
+
+UNREADABLE = {
+    "not UTF-8": (b"\xff", "config.toml: is not UTF-8"),
+    "a NUL": (b'mode = "live"\n\0', "config.toml:2: is not TOML"),
+    "a list with no end": (b'mode = "live"\n[job.a]\nstart = [\n', "config.toml:4: is not TOML"),
+}
+
+
+@pytest.mark.parametrize(("data", "begins"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_a_file_that_is_no_text(data: bytes, begins: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(data)
+    with pytest.raises(ConfigInvalid) as caught:
+        load(file, {})
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"{tmp_path}/{begins}")
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        load(tmp_path, {})
+    assert len(caught.value.problems) == 1
+
+
+MISTAKES = (  # each in a [job.xN] of its own
+    "strat = 1", 'priority = "urgent"', "priority = 101", "retries = -1", "retries = 1.5", "retries = true", 'hold = "yes"',
+    "goal = 3", 'placement = "beside"', "park = ['x']", "memory = {parked = 1}", 'memory = "2GiB"', 'memory.running = "2G"',
+    "memory.running = 1.5", "memory = {runing = 1}", 'stop_grace = "90"', "stop_grace = -1", "gpus = 65",
+    "devices = {}", 'cwd = "~nobody-here/x"', "cwd = ''", "env = {A = 1}", 'env = {"a b" = "1"}', 'env.HEADWAY_LEASE = "x"',
+    'after = ["nobody"]', 'after = "train"', 'tags = ["a", "a"]', "saved = []", 'progress = "cat x"', 'resumable = 1',
+)  # fmt: skip
+
+
+def test_all_kinds_of_errors_are_told_in_one_go(tmp_path: Path) -> None:
+    """None hides another, and none is made up."""
+    job = 'driver = "restart"\nstart = ["x"]\n'
+    text = "".join(f"[job.x{number}]\n{job}{mistake}\n" for number, mistake in enumerate(MISTAKES))
+    problems = refused(tmp_path, text)
+    begins = [f"config.toml:{4 * number + 4} [job.x{number}] " for number in range(len(MISTAKES))]
+    assert [problem[: len(start)] for problem, start in zip(problems, begins, strict=True)] == begins
 
 
 def test_missing_file(tmp_path: Path) -> None:

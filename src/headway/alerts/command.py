@@ -34,6 +34,12 @@ class CommandAlert:
         self._argv = argv
         self._told_s: dict[tuple[str, str | None], float] = {}
 
+    def with_command(self, argv: tuple[str, ...] | None) -> CommandAlert:
+        """The same with another command: what was told a moment ago is not told again."""
+        other = CommandAlert(argv)
+        other._told_s = self._told_s
+        return other
+
     async def send(self, event: Event, sentence: str) -> None:
         """Run the command, at most once an hour for the same cause. Never raises."""
         now_s, cause = time.monotonic(), (event.code, event.holder)

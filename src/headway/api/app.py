@@ -9,6 +9,7 @@ from headway.api.auth import Asgi, Door
 from headway.api.parts import Parts
 from headway.api.routes import (
     claims,
+    config,
     devices,
     health,
     history,
@@ -20,7 +21,7 @@ from headway.api.routes import (
     status,
 )
 
-ROUTERS = (health, status, devices, services, jobs, leases, claims, holders, queue, history)
+ROUTERS = (health, status, devices, services, jobs, leases, claims, holders, queue, config, history)
 
 
 def create_app(parts: Parts) -> Asgi:

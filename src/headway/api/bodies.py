@@ -64,6 +64,13 @@ class MoveBody(Body):
         return self
 
 
+class ApplyBody(Body):
+    """How a changed config is taken."""
+
+    drain: bool = Field(False, description="what is gone from it may be in use: it is put aside or goes on")
+    dry_run: bool = Field(False, description="only say what would change")
+
+
 class ModeBody(Body):
     mode: Literal["shadow", "live"]
 

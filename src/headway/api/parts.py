@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
+from headway.core.configs import Configs
 from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
 from headway.errors import NotFound, Refused
 from headway.ports import Clock, Hub, Inbox, Processes, Reader
@@ -33,6 +34,7 @@ class Parts:
         log_file: where the daemon's own log is.
         processes: those of this machine, for leases and claims.
         lease_moves: the table of the driver "lease".
+        config: its config file; None: it has none.
     """
 
     inbox: Inbox
@@ -47,6 +49,7 @@ class Parts:
     log_path: Callable[[str], str | None] = lambda run_id: None
     gate_url: Callable[[], str | None] = lambda: None
     log_file: str | None = None
+    config: Configs | None = None
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops

@@ -44,7 +44,9 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "kill": ("wishes", "kill"),
     },
     "Run Headway": {
+        "init": ("init", "init"),
         "check": ("check", "check"),
+        "config": ("config", "config"),
         "up": ("up", "up"),
         "down": ("up", "down"),
         "mode": ("mode", "mode"),
@@ -110,7 +112,7 @@ class Verbs(click.Group):
 def cli(ctx: click.Context, home: Path | None) -> None:
     """Share the GPUs of this machine between model servers and jobs.
 
-    Begin with `headway check` and `headway up`, then look at `headway status`.
+    Begin with `headway init`, `headway check` and `headway up`, then look at `headway status`.
     """
     ctx.obj = Session(home)
 

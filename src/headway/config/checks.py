@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+from headway.config.placeholders import OURS as OURS_IN_TEXTS
 from headway.config.problems import Problem, did_you_mean
 from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig
 from headway.core.units import size_text
@@ -15,6 +16,7 @@ OURS = {
     "HEADWAY_JOB_ID", "HEADWAY_LEASE", "HEADWAY_PROGRESS_FILE", "HEADWAY_RUN_DIR", "HEADWAY_PID",
     "CUDA_VISIBLE_DEVICES",
 }  # fmt: skip
+ID = re.compile(r"j\d+")  # a holder is found by its id or by its name
 DeviceTotals = Mapping[str, int | None]
 
 
@@ -40,6 +42,11 @@ def crossed(
     for name, device in config.device.items():
         yield from _device(name, device)
     yield from _same_card(config)
+    for name in sorted(set(config.vars) & set(OURS_IN_TEXTS)):
+        yield Problem(("vars", name), f"{{{name}}} is filled in by Headway itself: choose another name")
+    for kind in ("service", "job"):
+        for name in filter(ID.fullmatch, getattr(config, kind)):
+            yield Problem((kind, name), f"{name} is what the id of a job looks like: choose another name")
     yield from _ports(config)
     if config.headway.backoff_min > config.headway.backoff_max:
         yield Problem(("headway", "backoff_min"), "is longer than backoff_max")

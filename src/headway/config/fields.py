@@ -69,6 +69,12 @@ def _argv(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def _var(value: object) -> str:
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    raise ValueError("must be a text or a whole number")
+
+
 def _device_words(value: object) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(v, str) or type(v) is int for v in value):
         return _words([str(word) for word in value])
@@ -134,6 +140,9 @@ def _schema(kind: str, **more: Any) -> WithJsonSchema:
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
+VAR_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+VarName = Annotated[str, StringConstraints(pattern=VAR_PATTERN)]
+VarText = Annotated[str, BeforeValidator(_var), _schema("word", type=["string", "integer"])]
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Seconds = Annotated[float, BeforeValidator(_seconds), _schema("duration", type=["string", "number"])]
 Bytes = Annotated[int, BeforeValidator(_bytes), _schema("size", type=["string", "integer"])]

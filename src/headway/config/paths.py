@@ -84,6 +84,10 @@ class Paths:
         return self.run_dir / "gates"
 
     @property
+    def kept_config(self) -> Path:
+        return self.state_dir / "config.last.json"
+
+    @property
     def api_socket(self) -> Path:
         return self.run_dir / "headway.sock"
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from headway.config.fields import NAME_PATTERN
+from headway.config.fields import NAME_PATTERN, VAR_PATTERN
 from headway.config.schema import NAMED, Config
 
 Keys = tuple[str, ...]  # ("service", "chat", "memory", "awake")
@@ -88,6 +88,8 @@ def _words(detail: ErrorDetails, path: Keys) -> str:
         return str(facts["error"])
     if kind == "string_pattern_mismatch" and facts.get("pattern") == NAME_PATTERN:
         return "is no name: 1 to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or digit"
+    if kind == "string_pattern_mismatch" and facts.get("pattern") == VAR_PATTERN:
+        return "is no name: 1 to 64 letters, digits and underscores, the first no digit"
     if kind == "literal_error":
         allowed = [word.strip("'") for word in facts["expected"].replace(" or ", ", ").split(", ")]
         hint = did_you_mean(given, allowed) if isinstance(given, str) else ""

@@ -18,6 +18,8 @@ from headway.config.fields import (
     Route,
     Seconds,
     Upstream,
+    VarName,
+    VarText,
     Words,
 )
 from headway.core.model import GIB, Mode
@@ -253,6 +255,8 @@ class Config(Table):
 
     mode: Mode = "shadow"
     """shadow only watches and says what it would do. live does it."""
+    vars: dict[VarName, VarText] = Field(default_factory=dict)
+    """Words of your own: `{name}` becomes the value of `name`, in every text of the other tables."""
     headway: HeadwaySettings = HeadwaySettings()
     gate: GateConfig = GateConfig()
     api: ApiConfig = ApiConfig()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headway.core.model import HolderId, JobSpec, Mode, ServiceSpec, Spec
+from headway.core.model import HolderId, JobSpec, Mode, Policy, ServiceSpec, Spec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +44,23 @@ class SetMode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
-    """The services and recipes of the config, at start and on reload."""
+    """The config, whole: at start and on reload. Refused, it changes nothing.
+
+    Attributes:
+        recipes: with `hold`.
+        policy, mode: None: as they are.
+        drain: what the config does not have any more may be in use: a service is put aside once nobody uses it, a
+            job goes on with the recipe it has. Without, that is refused.
+        told: what changed, in the words of the config, for the audit; None: it is the start.
+    """
 
     services: tuple[ServiceSpec, ...]
-    recipes: tuple[tuple[JobSpec, bool], ...]  # with `hold`
+    recipes: tuple[tuple[JobSpec, bool], ...]
+    policy: Policy | None = None
+    mode: Mode | None = None
+    drain: bool = True
+    told: tuple[str, ...] | None = None
+    by: str = "config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

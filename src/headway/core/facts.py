@@ -115,6 +115,14 @@ class LeaseGone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRefused:
+    """A changed config was not applied; everything goes on with the one before."""
+
+    problems: tuple[str, ...]
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
     ok: bool
 
@@ -129,5 +137,6 @@ Fact = (
     | GateStuck
     | JobTold
     | LeaseGone
+    | ConfigRefused
     | StoreState
 )

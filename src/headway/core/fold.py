@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import ends, fit, leases, staying
+from headway.core import configuring, ends, fit, leases, staying
 from headway.core.draft import Draft
 from headway.core.facts import (
+    ConfigRefused,
     DeviceRead,
     Fact,
     GateState,
@@ -66,6 +67,8 @@ def fold(d: Draft, fact: Fact) -> None:
                 leases.end(d, lease, "gone")
                 if (moving := d.pending.get(lease.id)) is not None:
                     verify(d, moving)  # what has no device is free at once
+        case ConfigRefused():
+            d.event("config.refused", None, problems=list(fact.problems), by=fact.by)
         case StoreState():
             d.set(store_ok=fact.ok)
             d.event("store.speaks" if fact.ok else "store.silent", None)
@@ -94,6 +97,7 @@ def decided(d: Draft, decision: Decision) -> None:
             d.event(f"gate.{wish}", service.id, rev=gate.rev)
     leases.decided(d, decision.verdicts)
     staying.decided(d, decision.verdicts)
+    configuring.forget_retired(d)
 
 
 def _move_asked(d: Draft, move: Move) -> None:

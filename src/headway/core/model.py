@@ -167,6 +167,8 @@ class Service(Holder):
     upstream: str | None = None  # with the port of the present run
     stayed: int = 0  # how often in a row it did not step aside as asked, with nothing lower of ours to use
     stayed_until_s: float | None = None  # before that it is not asked again
+    coming: ServiceSpec | None = None  # what the config says now; it counts from when nothing of it runs
+    retired: bool = False  # the config does not have it any more: forgotten once it is off its devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +191,8 @@ class Job(Holder):
     saved_point: str | None = None
     progress: float | None = None  # 0..1
     frozen_by_gate: bool = False
+    coming: JobSpec | None = None  # what its recipe says now; it counts from its next start
+    retired: bool = False  # the config does not have its recipe any more; it goes on with what it has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +309,7 @@ class Snapshot:
     next_lease: int = 1  # of leases and claims
     fencing: int = 0  # of the last grant
     recipes_seen: frozenset[str] = frozenset()
+    recipes: Mapping[str, JobSpec] = field(default_factory=dict)  # as the config last said
     store_ok: bool = True
     meter_trouble: str | None = None
     boot_id: str = ""

@@ -26,6 +26,7 @@ VERDICTS: Mapping[str, Phrase] = {
     "asked_cancel": _p("{by} cancelled it", "was cancelled"),
     "asked_pause": _p("{by} asked it to pause", "was asked to pause", help="headway resume {id}"),
     "asked_wind_down": _p("reached its saved point and stops there, as {by} asked", "stops at its saved point"),
+    "retired": _p("is not in the config any more, so it is put aside and forgotten"),
     "left_over": _p("its leader ended, but something of its tree still lives and is being ended"),
     "no_way_back": _p(
         "failed {failures} times to come back from where it is, so it is stopped and started anew",

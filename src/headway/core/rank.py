@@ -49,6 +49,8 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
     assert isinstance(holder, Service)
     attended, background = holder.demand.get("attended"), holder.demand.get("background")
     top, here = holder.top, holder.form == holder.top
+    if holder.retired and not here:
+        return None
     since = [w.since_s for w in (attended,) if w and w.n]
     if holder.active and holder.active_since_s is not None and here:
         since.append(holder.active_since_s)

@@ -90,7 +90,14 @@ def no_way_back(holder: Holder, s: Snapshot) -> Verdict | None:
     return None
 
 
-STAY: tuple[StayRule, ...] = (wish_aside, left_over, no_way_back, gap_over, idle_ttl)
+def retired(holder: Holder, s: Snapshot) -> Verdict | None:
+    """The config does not have it any more. A server of somebody else's is only let go: see configuring."""
+    if isinstance(holder, Service) and holder.retired and holder.spec.argv:
+        return Verdict(code="retired", facts={"form": holder.bottom})
+    return None
+
+
+STAY: tuple[StayRule, ...] = (wish_aside, retired, left_over, no_way_back, gap_over, idle_ttl)
 
 
 # ---------------------------------------------------------------- ADMIT: (want, plan, s)

@@ -189,9 +189,9 @@ class Steps:
         """The gate opens last, and again when a close was not needed after all; it closes whenever it must."""
         up = service.form == service.top and service.ready and service.upstream is not None
         stays = self.plan.form_of(service)[0] == service.top and service.id not in self.s.pending
-        if up and stays and service.gate.wish == "closed":
+        if up and stays and service.gate.wish == "closed" and not service.retired:
             self.actions.append(OpenGate(holder=service.id))
-        elif service.form != service.top and service.gate.wish == "open":
+        elif (service.form != service.top or _let_go(service)) and service.gate.wish == "open":
             self.actions.append(CloseGate(holder=service.id, cause="not_awake"))
 
 
@@ -212,6 +212,11 @@ def towards(plan: Plan, s: Snapshot) -> tuple[tuple[Action, ...], dict[str, Verd
         if service := s.service(sid):
             work.gates(service)
     return tuple(_once(work.actions)), work.waits
+
+
+def _let_go(service: Service) -> bool:
+    """A server of somebody else's that the config does not have any more: it is not moved, only closed."""
+    return service.retired and not service.spec.argv
 
 
 def _once(actions: list[Action]) -> list[Action]:

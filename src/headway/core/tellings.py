@@ -38,6 +38,18 @@ def _how(facts: Facts) -> Facts:
     return {"in_words": phrase.texts[-1]} if phrase else {}
 
 
+def _used(facts: Facts) -> Facts:
+    """What a config left out, and who uses it."""
+    services, jobs = facts.get("services", ()), facts.get("jobs", ())
+    tables = [
+        *(f"[service.{name}]" for name in services),
+        *(f"[job.{name}]" for name in facts.get("recipes", ())),
+    ]
+    users = ["its server is there or is asked for"] if services else []
+    users += [f"{', '.join(jobs)} {'is' if len(jobs) == 1 else 'are'} not over"] if jobs else []
+    return {"what": " and ".join(tables), "users": " and ".join(users)}
+
+
 # ------------------------------------------------------------- commands that were refused
 
 REFUSALS: Mapping[str, Phrase] = {
@@ -90,6 +102,11 @@ REFUSALS: Mapping[str, Phrase] = {
     ),
     "line_full": _p(
         "{waiting} leases wait already. Try again later.", "too many leases wait already. Try again later."
+    ),
+    "in_use": _p(
+        "the config does not have {what} any more, and {users}. Nothing was changed. `headway config apply --drain` "
+        "lets what runs come to its end; or put it back into the config.",
+        derive=_used,
     ),
     "store_silent": _p(
         "the database does not answer, so nothing was changed. Try again, or see `headway status`."
@@ -151,5 +168,9 @@ EVENTS: Mapping[str, Phrase] = {
     "daemon.started": _p("daemon started; {known} from before", "daemon started", derive=_known),
     "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
     "commands.undone": _p("could not be saved, so {holders} are as before", "could not be saved, so all is as before"),
+    "service.retired": _p("is not in the config any more, so it is put aside"),
+    "service.forgotten": _p("is off its devices and not in the config: forgotten"),
+    "config.applied": _p("the config was applied by {by}: {changes}", "the config was applied by {by}"),
+    "config.refused": _p("the config was not applied: {problems}", "the config was not applied"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import lease_wishes
+from headway.core import configuring, lease_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
@@ -21,13 +21,14 @@ from headway.core.commands import (
 from headway.core.draft import Draft, lane_of
 from headway.core.ends import hold_followers
 from headway.core.lifecycle import REVIVING, rule, strengthened
-from headway.core.model import Holder, Job, JobSpec, Lease, Service, ServiceSpec, Wish
+from headway.core.model import Holder, Job, JobSpec, Lease, Service, Wish
 from headway.core.replies import accepted, refused, resolve
 from headway.core.rules import find_job
 from headway.core.words import job_state
 
 AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
 SPACE_S = 1.0  # how far the rest of the line moves back when somebody is put where no number is left
+TOLD_MAX = 20  # changes of a config that the audit names
 ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
 
 
@@ -261,36 +262,19 @@ def _between(low: float | None, high: float | None, own: float) -> float:
 
 
 def _configure(d: Draft, command: Configure) -> Reply:
-    for spec in command.services:
-        _service(d, spec)
-    wanted = {spec.name for spec in command.services}
-    for sid in sorted(d.services - wanted):
-        if sid not in d.present:
-            d.drop(sid)
+    if used := configuring.in_use(d, command):
+        return refused(d, "in_use", **used)
+    facts = configuring.take(d, command)
+    for job, before in configuring.take_recipes(d, command):
+        now = (job.coming or job.spec).priority
+        d.put(replace(job, key=job.key + rank_key(0.0, now) - rank_key(0.0, before)))
     seen = set(d.other.get("recipes_seen", d.base.recipes_seen))
     for recipe, hold in command.recipes:
         if recipe.name not in seen:
             seen.add(recipe.name)
-            _enqueue(d, recipe, recipe.name, hold, by="config")
+            _enqueue(d, recipe, recipe.name, hold, by=command.by)
     d.set(recipes_seen=frozenset(seen))
-    return accepted(d, None)
-
-
-def _service(d: Draft, spec: ServiceSpec) -> None:
-    before = d.holders.get(spec.name)
-    if not isinstance(before, Service):
-        d.put(Service(id=spec.name, spec=spec, forms=spec.forms, since_s=d.now_s))
-        return
-    learned = {form.name: form for form in before.forms}
-    forms = tuple(
-        replace(
-            form,
-            learned_bytes=learned[form.name].learned_bytes,
-            enter_s=learned[form.name].enter_s,
-            leave_s=learned[form.name].leave_s,
-        )
-        if form.name in learned
-        else form
-        for form in spec.forms
-    )
-    d.put(replace(before, spec=spec, forms=forms))
+    configuring.forget_retired(d)
+    if command.told is not None:
+        d.event("config.applied", None, by=command.by, changes=list(command.told[:TOLD_MAX]))
+    return accepted(d, None, **facts, later=configuring.later(d))

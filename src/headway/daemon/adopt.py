@@ -18,6 +18,7 @@ from headway.core.model import (
     Holder,
     HolderId,
     Job,
+    JobSpec,
     Lease,
     Move,
     Pending,
@@ -95,6 +96,7 @@ def adopt(
         next_lease=int(meta.get("next_lease", "1")),
         fencing=int(meta.get("fencing", "0")),
         recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
+        recipes=_recipes(meta),
         boot_id=runs.boot_id,
     )
     draft = Draft(base, now_s)
@@ -120,6 +122,11 @@ def adopt(
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
     adopted.snapshot = draft.done()
     return adopted
+
+
+def _recipes(meta: Mapping[str, str]) -> dict[str, JobSpec]:
+    """As the config said when a daemon last read it; what changed since then is taken by what waits."""
+    return {name: codec.from_doc(JobSpec, doc) for name, doc in json.loads(meta.get("recipes", "{}")).items()}
 
 
 def _know_devices(draft: Draft) -> None:

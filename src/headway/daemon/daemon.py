@@ -6,16 +6,18 @@ The composition root gives it the real world, the simulation a false one. Nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from headway.core import wire
 from headway.core.commands import Configure
+from headway.core.configs import Proposed
 from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
+from headway.daemon.applying import Applying, no_config
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
@@ -55,6 +57,7 @@ class Outside:
         trouble: an exception nobody expected, and where.
         lost: called when a part failed without which the daemon is worse than none.
         turned: called in every turn, with the clock's reading: the loop goes on.
+        config: what the config says now; raises ConfigInvalid.
     """
 
     clock: Clock
@@ -73,6 +76,7 @@ class Outside:
     trouble: Callable[[str, BaseException], None]
     lost: Callable[[], None]
     turned: Callable[[float], None] = lambda now_s: None
+    config: Callable[[], Awaitable[Proposed]] = no_config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,6 +152,7 @@ class Daemon:
         self.loop = Loop(
             adopted.snapshot, out.clock, self.hub, self.act, self.recorder, self._gates, TURN_S * pace
         )
+        self.applying = Applying(out.config, self.loop, lambda: self.hub.snapshot, self._tell)
 
     async def start(self) -> None:
         """Write the table, go on with what was under way, and turn. Gates may connect from now on."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import suppress
 
 from headway.core import codec
+from headway.core.configuring import said_mode
 from headway.core.draft import Draft
 from headway.core.facts import Fact, MoveAnswered, StoreState
 from headway.core.model import Event, Move, Pending, Service, Snapshot
@@ -116,11 +118,14 @@ class Recorder:
             self._meta |= {
                 "mode": s.mode,
                 "mode_by": s.mode_by or "",
+                "config_mode": said_mode(s.mode, s.mode_by),
                 "next_job": str(s.next_job),
                 "next_lease": str(s.next_lease),
                 "fencing": str(s.fencing),
                 "recipes_seen": "\n".join(sorted(s.recipes_seen)),
             }
+        if "recipes" in draft.other:
+            self._meta["recipes"] = json.dumps({n: codec.to_doc(r) for n, r in sorted(s.recipes.items())})
 
     def _batch(self, s: Snapshot) -> Batch | None:
         if not (self._rows or self._gone or self._intents or self._events or self._requests or self._meta):

@@ -66,14 +66,14 @@ def _state(
     service: Service, s: Snapshot, verdict: Verdict | None
 ) -> Literal["aside", "waking", "awake", "failed"]:
     pending = s.pending.get(service.id)
-    if service.form == service.top and pending is None:
+    if service.form == service.top and pending is None and not service.retired:
         return "awake"
-    if pending is not None and pending.to == service.top:
+    if pending is not None and pending.to == service.top and not service.retired:
         return "waking"
     # one that could not be woken is started anew from the bottom, so waiting helps: see rules.no_way_back
     anew = service.form not in (None, service.top, service.bottom) and bool(service.spec.argv)
     failing = service.failures >= 2 and (service.retry_at_s or 0.0) > s.now_s and not anew
-    stopped_by_hand = service.wish != "run"
+    stopped_by_hand = service.wish != "run" or service.retired
     if failing or stopped_by_hand or (verdict is not None and verdict.code in FAILED_CODES):
         return "failed"
     return "aside"

@@ -12,6 +12,7 @@ from headway.api.app import create_app
 from headway.api.auth import PEER, Asgi, Peer
 from headway.api.parts import Parts
 from headway.config.adhoc import adhoc
+from headway.core.configs import Applied
 from headway.core.model import Decision, Event, Job, Snapshot
 from headway.core.wire import WireError
 from headway.daemon.daemon import Daemon, Outside, Settings
@@ -72,6 +73,14 @@ class _NoReader:
         return []
 
 
+class _NowConfig:
+    """The config of the daemon of the present world."""
+
+    async def apply(self, drain: bool, by: str, dry_run: bool = False) -> Applied:
+        assert NOW.daemon is not None
+        return await NOW.daemon.applying.apply(drain, by, dry_run)
+
+
 class _Now:
     """Hands the one application of this process whatever the daemon of the present world is."""
 
@@ -109,6 +118,7 @@ def _app(clock: SimClock) -> Asgi:
             tail=lambda run_id, lines: [],
             processes=cast(Any, _Processes()),
             lease_moves=TABLES["lease"],
+            config=_NowConfig(),
         )
         _APPS.append(create_app(parts))
     return _APPS[0]
@@ -160,6 +170,7 @@ class SimDaemon:
             log=lambda words, facts: world.trace(f"{words} {dict(facts)}"),
             trouble=lambda where, error: world.wrong(f"unexpected in {where}: {error!r}"),
             lost=self.kill,
+            config=world.door.config,
         )
 
     def _ask(self, job: Job) -> object:

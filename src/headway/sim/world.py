@@ -59,6 +59,7 @@ class World:
         self.healthy: dict[tuple[int, str], object] = {}  # what faults changed of a habit, as it was before
         self.work: dict[str, Work] = {}
         self.services: tuple[ServiceSpec, ...] = ()
+        self.away: set[str] = set()  # names of services that the config does not have just now
         self.recipes: tuple[tuple[Any, bool], ...] = ()
         self.policy = Policy()
         self.metering = "measured"
