@@ -108,11 +108,12 @@ def _meter(world: World, mode: str, at_most_s: float) -> bool:
     if world.meter_mode != "ok":
         return False
     world.meter_mode = mode
-    world.machine.unread = mode != "frozen"
+    frozen = mode == "frozen"
+    world.machine.unread, world.machine.frozen_since_s = not frozen, world.loop.now_s if frozen else None
 
     def over() -> None:
         world.meter_mode = "ok"
-        world.machine.unread = False
+        world.machine.unread, world.machine.frozen_since_s = False, None
 
     world.until_healed(world.chance.uniform(1.0, at_most_s), over)
     return True
