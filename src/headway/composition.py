@@ -17,6 +17,7 @@ import structlog
 
 from headway import __version__
 from headway.alerts.command import CommandAlert
+from headway.api.access import Access
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
@@ -72,7 +73,7 @@ def run_daemon(paths: Paths, built: Built) -> None:
 class _Sockets:
     """Everything the daemon listens on, bound before the database is touched."""
 
-    def __init__(self, api: socket.socket, unix: socket.socket, link: socket.socket) -> None:
+    def __init__(self, api: socket.socket, unix: socket.socket | None, link: socket.socket) -> None:
         self.api, self.unix, self.link = api, unix, link
 
     @classmethod
@@ -87,7 +88,10 @@ class _Sockets:
                 f"or end what listens there.",
                 port=built.api.port,
             ) from None
-        return cls(api, _unix(paths.api_socket), _unix(paths.run_dir / "link.sock"))
+        for old in (paths.api_socket, paths.admin_token):
+            old.unlink(missing_ok=True)
+        unix = _unix(paths.api_socket) if built.api_socket else None
+        return cls(api, unix, _unix(paths.run_dir / "link.sock"))
 
 
 def _unix(path: Path) -> socket.socket:
@@ -100,6 +104,14 @@ def _unix(path: Path) -> socket.socket:
     return sock
 
 
+def own_token(path: Path) -> str:
+    """A new secret, in a file that only this user can read."""
+    secret = f"hw_{secrets.token_hex(24)}"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{secret}\n")
+    return secret
+
+
 class Service:
     """One daemon in this process: the parts that are the same everywhere, on real adapters and sockets."""
 
@@ -109,6 +121,8 @@ class Service:
         self.runs = LinuxRuns(paths.runs_dir)
         self.store = SqliteStore(paths.database)
         self.reader = SqliteReader(paths.database)
+        admin_token = None if sockets.unix else own_token(paths.admin_token)
+        self.access = Access(self.store, LinuxClock(), built.api_read, admin_token)
         self.alert = CommandAlert(built.alert_command)
         self.alerts = Tasks(_unexpected)
 
@@ -146,6 +160,7 @@ class Service:
             log=lambda words, facts: log.warning(words, **facts),
             trouble=_unexpected,
             lost=_leave,
+            tokens=self.access.tokens.for_gates,
         )
 
     def _settings(self) -> Settings:
@@ -165,10 +180,12 @@ class Service:
         await self.link_server.start(self.sockets.link)
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)
         await self.api.start(self.sockets.api, self.sockets.unix)
-        port = self.sockets.api.getsockname()[1]
-        (self.paths.run_dir / "api-port").write_text(f"{port}\n")
+        (self.paths.run_dir / "api-port").write_text(f"{self.sockets.api.getsockname()[1]}\n")
         mode = daemon.adopted.snapshot.mode
-        log.info("ready", home=str(self.paths.state_dir), api=f"http://127.0.0.1:{port}", mode=mode)
+        log.info("ready", home=str(self.paths.state_dir), api=self._url(), mode=mode)
+
+    def _url(self) -> str:
+        return f"http://127.0.0.1:{self.sockets.api.getsockname()[1]}"
 
     def _parts(self) -> Parts:
         return Parts(
@@ -176,11 +193,14 @@ class Service:
             hub=self.daemon.hub,
             reader=self.reader,
             clock=self.daemon.out.clock,
+            access=self.access,
+            tokens_changed=self.daemon.tokens_changed,
             recipes={spec.name: spec for spec, _ in self.built.recipes},
             make_job=lambda fields: adhoc(fields, {name: cls.moves for name, cls in DRIVERS.items()}),
             tail=self.runs.log_tail,
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
+            url=self._url(),
             log_file=str(self.paths.logs_dir / "daemon.log"),
             version=__version__,
         )

@@ -243,6 +243,16 @@ class RequestLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A small document of the API: a token, the PIN, an answer. `wall_s`: when it was written, since the epoch."""
+
+    kind: str
+    key: str
+    doc: str  # JSON
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """Everything one turn changed: one transaction."""
 
@@ -254,6 +264,8 @@ class Batch:
     requests: tuple[RequestLine, ...] = ()
     offsets: Mapping[str, int] = field(default_factory=dict)  # log file -> next byte to read
     meta: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[Kept, ...] = ()
+    kept_gone: tuple[tuple[str, str], ...] = ()  # (kind, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,6 +287,16 @@ class Store(Protocol):
     def load(self) -> Saved: ...
     def save(self, batch: Batch) -> asyncio.Future[None]: ...
     async def close(self) -> None: ...
+
+
+class Keeper(Protocol):
+    """The small documents of the API, in the same database."""
+
+    def kept(self) -> Sequence[Kept]:
+        """All of them, as saved. Raises StoreFailed."""
+
+    async def keep(self, put: Sequence[Kept] = (), gone: Sequence[tuple[str, str]] = ()) -> None:
+        """Write some and remove others, by (kind, key), as one. Raises StoreFailed: nothing was changed."""
 
 
 class Journal(Protocol):

@@ -1,22 +1,26 @@
 """An API over real sockets with a false daemon behind it: a fixed state, and an inbox that keeps what it is given."""
 
 import asyncio
+import json
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from headway.api.access import Access
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
 from headway.daemon.hub import StateHub
+from headway.ports import Keeper
+from headway.store.store import SqliteStore
 
 FORMS = (Form(name="running"), Form(name="parked"), Form(name="stopped"))
 TRAIN = JobSpec(
@@ -28,12 +32,13 @@ CHAT = ServiceSpec(name="chat", driver="process", forms=(Form(name="awake"), For
 class Clock:
     def __init__(self) -> None:
         self.at_s = 1000.0
+        self.wall = 0.0
 
     def now_s(self) -> float:
         return self.at_s
 
     def wall_s(self) -> float:
-        return 0.0
+        return self.wall
 
 
 class Inbox:
@@ -104,6 +109,7 @@ class Served:
     inbox: Inbox = field(default_factory=Inbox)
     clock: Clock = field(default_factory=Clock)
     reader: Reader = field(default_factory=Reader)
+    access: Access = field(kw_only=True)
 
     @property
     def local(self) -> Client:
@@ -121,26 +127,31 @@ class Served:
             await self.post(path, body)
         return error.value
 
-    async def raw(self, verb: str, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        """One request over TCP with exactly these headers (`_` is `-`)."""
+    async def raw(
+        self, verb: str, path: str, payload: Any = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """One request over TCP with exactly these headers (`_` is `-`), and `payload` as JSON."""
+        body = b"" if payload is None else json.dumps(payload).encode()
         given = {
             "Host": f"127.0.0.1:{self.port}",
             **{name.replace("_", "-"): v for name, v in headers.items()},
         }
+        if body:
+            given |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
         lines = [
             f"{verb} {path} HTTP/1.1",
             *(f"{name}: {v}" for name, v in given.items()),
             "Connection: close",
         ]
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        writer.write("\r\n".join((*lines, "", "")).encode())
-        head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
+        writer.write("\r\n".join((*lines, "", "")).encode() + body)
+        head, _, answer = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
         writer.close()
         first, *rest = head.decode().split("\r\n")
         return (
             int(first.split()[1]),
             {k.lower(): v for k, _, v in (row.partition(": ") for row in rest)},
-            body,
+            answer,
         )
 
 
@@ -152,7 +163,10 @@ def made(fields: Mapping[str, Any]) -> JobSpec:
 
 @asynccontextmanager
 async def serving(
-    directory: Path, peer_uid: Callable[[Any], int | None] = lambda sock: os.getuid()
+    directory: Path,
+    peer_uid: Callable[[Any], int | None] = lambda sock: os.getuid(),
+    keeper: Keeper | None = None,
+    read: Literal["open", "token"] = "open",
 ) -> AsyncIterator[Served]:
     tcp = socket.create_server(("127.0.0.1", 0))
     local = socket.socket(socket.AF_UNIX)
@@ -164,11 +178,14 @@ async def serving(
     hub.publish(snapshot(), {"j2": Verdict(code="slots", facts={"active": 1, "limit": 1})}, frozenset())
     log = directory / "log"
     log.write_text("one\ntwo\nthree\n")
+    access = Access(SqliteStore(":memory:") if keeper is None else keeper, clock, read)
     parts = Parts(
         inbox=inbox,
         hub=hub,
         reader=reader,
         clock=clock,
+        access=access,
+        url=f"http://127.0.0.1:{tcp.getsockname()[1]}",
         recipes={"train": TRAIN},
         make_job=made,
         tail=lambda run, lines: log.read_text().splitlines()[-lines:] if log.exists() else [],
@@ -178,6 +195,6 @@ async def serving(
     server = ApiServer(parts, peer_uid, lambda uid: "ada")
     await server.start(tcp, local)
     try:
-        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader)
+        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader, access=access)
     finally:
         await server.stop()

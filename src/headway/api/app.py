@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from headway.api import problems
-from headway.api.auth import Asgi, Door
+from headway.api.auth import Asgi
+from headway.api.door import Door
 from headway.api.parts import Parts
-from headway.api.routes import devices, health, history, holders, jobs, queue, services, status
+from headway.api.routes import access, devices, health, history, holders, jobs, queue, services, status
 
-ROUTERS = (health, status, devices, services, jobs, holders, queue, history)
+ROUTERS = (health, status, devices, services, jobs, holders, queue, history, access)
 
 
 def create_app(parts: Parts) -> Asgi:
@@ -26,4 +31,9 @@ def create_app(parts: Parts) -> Asgi:
     problems.install(app)
     for module in ROUTERS:
         app.include_router(module.router)
-    return Door(app, parts.allowed_hosts)
+    return Door(app, routes_of(ROUTERS), parts.access, parts.allowed_hosts)
+
+
+def routes_of(modules: Iterable[Any]) -> list[APIRoute]:
+    """Their routes; Door lets nothing else through to what they do."""
+    return [route for module in modules for route in module.router.routes if isinstance(route, APIRoute)]

@@ -10,6 +10,7 @@ from typing import Any, cast
 from fastapi import Request, Response
 from pydantic import TypeAdapter
 
+from headway.api.access import Access
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.model import HolderId, JobSpec, Snapshot
@@ -24,12 +25,15 @@ class Parts:
     """Everything the API reaches the daemon through.
 
     Attributes:
+        access: who may come in over TCP.
         recipes: the `[job.NAME]` tables as specs; read anew at each use, so a reload shows at once.
         make_job: a spec from the fields of an ad-hoc job (argv, name, gpu as a size in words, gpus, driver, cwd, env,
             options); raises HeadwayError or ValueError with words.
         tail: the last lines of a run's log: (run id, lines); runs in a thread.
         log_path: where that log is, for a caller on the same machine; None: unknown.
         gate_url: where clients reach the models; None: no gate has listened yet.
+        tokens_changed: called when a token came or went: the gates have to know.
+        url: where this API is reached over TCP, such as http://127.0.0.1:8490.
         log_file: where the daemon's own log is.
     """
 
@@ -37,11 +41,14 @@ class Parts:
     hub: Hub
     reader: Reader
     clock: Clock
+    access: Access
     recipes: Mapping[str, JobSpec]
     make_job: Callable[[Mapping[str, Any]], JobSpec]
     tail: Callable[[str, int], list[str]]
     log_path: Callable[[str], str | None] = lambda run_id: None
     gate_url: Callable[[], str | None] = lambda: None
+    tokens_changed: Callable[[], None] = lambda: None
+    url: str = ""
     log_file: str | None = None
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"

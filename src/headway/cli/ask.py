@@ -28,9 +28,6 @@ EXITS = {
     "already_running": TAKEN,
     "port_taken": TAKEN,
     "config_invalid": BAD_CONFIG,
-    "forbidden": NO_PERMISSION,
-    "read_only": NO_PERMISSION,
-    "other_user": NO_PERMISSION,
     "store_silent": NOT_YOUR_TURN,
     "store_failed": NOT_YOUR_TURN,
     "invalid": USAGE,
@@ -94,4 +91,4 @@ def fail(ctx: click.Context, error: HeadwayError) -> int:
         tell(f"headway: {error}")
     if error.facts.get("denied"):
         return NO_PERMISSION
-    return EXITS.get(error.code, NO_PERMISSION if error.http_status == 403 else FAILED)
+    return EXITS.get(error.code, NO_PERMISSION if error.http_status in (401, 403) else FAILED)

@@ -38,6 +38,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "stop": ("wishes", "stop"),
         "kill": ("wishes", "kill"),
     },
+    "Let others in": {
+        "token": ("token", "token"),
+        "pin": ("pin", "pin"),
+        "open": ("pin", "open_"),
+    },
     "Run Headway": {
         "check": ("check", "check"),
         "up": ("up", "up"),

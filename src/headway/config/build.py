@@ -49,6 +49,8 @@ class Built:
     devices: tuple[DeviceSettings, ...]  # empty: every GPU that NVML shows
     gate: Listen
     api: Listen
+    api_read: Literal["open", "token"]
+    api_socket: bool
     alert_command: tuple[str, ...] | None
 
 
@@ -85,6 +87,8 @@ def build(config: Config, moves: Mapping[str, Moves], reads_busy: Collection[str
         ),
         gate=Listen(host=config.gate.host, port=config.gate.port),
         api=Listen(host=config.api.host, port=config.api.port),
+        api_read=config.api.read,
+        api_socket=config.api.socket,
         alert_command=config.alerts.command,
     )
 

@@ -125,6 +125,11 @@ class ApiConfig(Table):
     """Address to listen on; only this machine for now."""
     port: Port = 8490
     """Port; 0: any free one."""
+    read: Literal["open", "token"] = "open"
+    """open: whoever is on this machine may look. token: only with a token, the PIN or the socket. Changes, and what \
+holds people's own words, always need one of them."""
+    socket: bool = True
+    """false: no Unix socket; programs of this user use the token in run/admin.token, which only they can read."""
 
 
 class AlertsConfig(Table):

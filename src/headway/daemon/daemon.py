@@ -54,6 +54,7 @@ class Outside:
         log: words and facts for the daemon's own log.
         trouble: an exception nobody expected, and where.
         lost: called when a part failed without which the daemon is worse than none.
+        tokens: by which the gates know callers.
     """
 
     clock: Clock
@@ -71,6 +72,7 @@ class Outside:
     log: Callable[[str, Mapping[str, object]], None]
     trouble: Callable[[str, BaseException], None]
     lost: Callable[[], None]
+    tokens: Callable[[], tuple[wire.Token, ...]] = lambda: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +173,10 @@ class Daemon:
         await self.recorder.flush(self.hub.snapshot)
         await self.out.store.close()
 
+    def tokens_changed(self) -> None:
+        """The gates learn of it now."""
+        self._publish(self.hub.snapshot)
+
     # ---------------------------------------------------------------- small wires
 
     def _tell(self, fact: Fact) -> None:
@@ -195,7 +201,8 @@ class Daemon:
 
     def _publish(self, s: Snapshot) -> None:
         self._published_s = s.now_s
-        self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, self.out.clock.now_s())
+        now_s, tokens = self.out.clock.now_s(), self.out.tokens()
+        self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, now_s, tokens)
 
     async def _tick(self) -> None:
         """Once a second: pings, the fence, the processes of leases, and the request log."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
+from headway.api.auth import needs
 from headway.api.parts import Parts, answer, parts_of
 from headway.core import view
 
@@ -39,7 +40,7 @@ async def page(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     return Response(text, media_type="text/plain; charset=utf-8", headers={"Cache-Control": "no-store"})
 
 
-@router.get("/healthz")
+@router.get("/healthz", openapi_extra=needs("open"))
 async def healthz(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     """Is the loop turning? 503 when it has not for 5 s."""
     age_s = loop_age_s(parts)
