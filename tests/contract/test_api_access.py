@@ -66,7 +66,7 @@ async def let_in(api: Served, payload: dict[str, str]) -> tuple[str, str, str]:
 
 @pytest.mark.parametrize("route", routes_of(ROUTERS), ids=lambda one: f"{min(one.methods)} {one.path}")
 async def test_without_a_token_only_looking_is_open(api: Served, route: Any) -> None:
-    ((method, need),) = needs_of(route)
+    ((method, need, _),) = needs_of(route)
     path = route.path.replace("{verb}", "stop").replace("{name:path}", "gpu0")
     path = path.replace("{target}", "j1").replace("{name}", "chat")
     if method in READING:

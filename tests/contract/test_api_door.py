@@ -139,7 +139,7 @@ def following(
 async def test_the_stream_begins_with_the_snapshot_and_goes_on_with_changes(api: Served) -> None:
     seen, task = following(api)
     await wait_until(lambda: seen, 10, "the snapshot")
-    assert (seen[0][0], seen[0][2]) == ("snapshot", "7")
+    assert (seen[0][0], seen[0][2]) == ("snapshot", f"{api.server.parts.life}.7")
     assert [row["id"] for row in seen[0][1]["queued"]] == ["j2", "j3", "j4"]
     changed = snapshot(8)
     before = changed.holders["j1"]
@@ -148,7 +148,11 @@ async def test_the_stream_begins_with_the_snapshot_and_goes_on_with_changes(api:
     api.hub.publish(replace(changed, holders={**changed.holders, "j1": ended}), {}, frozenset({"j1", "gone"}))
     await wait_until(lambda: len(seen) >= 4, 10, "the changes")
     names = [(name, revision) for name, _, revision in seen[1:]]
-    assert names == [("holder.gone", None), ("job.updated", None), ("board.updated", "8")]
+    assert names == [
+        ("holder.gone", None),
+        ("job.updated", None),
+        ("board.updated", f"{api.server.parts.life}.8"),
+    ]
     assert seen[1][1] == {"id": "gone"}
     assert (seen[2][1]["id"], seen[2][1]["state"]) == ("j1", "done")
     await api.server.stop()
@@ -156,10 +160,13 @@ async def test_the_stream_begins_with_the_snapshot_and_goes_on_with_changes(api:
 
 
 LAST = {
-    "knows the last revision": ("8", ["job.updated", "board.updated"]),
-    "knows one from too long ago": ("2", ["snapshot"]),
-    "knows one from before a restart": ("99", ["snapshot"]),
-    "knows no number": ("x", ["snapshot"]),
+    "knows the last revision": ("LIFE.8", ["job.updated", "board.updated"]),
+    "knows one from too long ago": ("LIFE.2", ["snapshot"]),
+    "knows one that is to come": ("LIFE.99", ["snapshot"]),
+    "knows one from before a restart, with a number of this life": ("0a1b2c3d.8", ["snapshot"]),
+    "knows a number alone": ("8", ["snapshot"]),
+    "knows no number": ("LIFE.x", ["snapshot"]),
+    "knows a digit of another script": ("LIFE.²", ["snapshot"]),
 }
 
 
@@ -169,10 +176,11 @@ async def test_a_viewer_that_comes_back_gets_what_it_missed(
 ) -> None:
     for rev in (8, 9):
         api.hub.publish(snapshot(rev), {}, frozenset({f"j{rev - 7}"}))
-    seen, task = following(api, after=last_id)
+    life = api.server.parts.life
+    seen, task = following(api, after=last_id.replace("LIFE", life))
     await wait_until(lambda: len(seen) >= len(names), 10, "the first batch")
     assert [name for name, _, _ in seen] == names
-    assert seen[-1][2] == "9"
+    assert seen[-1][2] == f"{life}.9"
     await api.server.stop()
     await asyncio.wait_for(task, 10)
 

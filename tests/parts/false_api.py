@@ -42,14 +42,17 @@ class Clock:
 
 
 class Inbox:
-    """Accepts everything, or answers `reply`."""
+    """Accepts everything, or answers `reply`, or whatever `pending` becomes."""
 
     def __init__(self) -> None:
         self.given: list[Command] = []
+        self.pending: asyncio.Future[Reply] | None = None
         self.reply: Reply | Exception = Reply(accepted=True, code="accepted", facts={}, holder="j9", rev=8)
 
     def submit(self, command: Command) -> Awaitable[Reply]:
         self.given.append(command)
+        if self.pending is not None:
+            return self.pending
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         if isinstance(self.reply, Exception):
             future.set_exception(self.reply)

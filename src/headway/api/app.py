@@ -11,6 +11,7 @@ from fastapi.routing import APIRoute
 from headway.api import problems
 from headway.api.auth import Asgi
 from headway.api.door import Door
+from headway.api.once import Once
 from headway.api.parts import Parts
 from headway.api.routes import access, devices, health, history, holders, jobs, queue, services, status
 
@@ -31,7 +32,9 @@ def create_app(parts: Parts) -> Asgi:
     problems.install(app)
     for module in ROUTERS:
         app.include_router(module.router)
-    return Door(app, routes_of(ROUTERS), parts.access, parts.allowed_hosts)
+    return Door(
+        Once(app, parts.access.keeper, parts.clock), routes_of(ROUTERS), parts.access, parts.allowed_hosts
+    )
 
 
 def routes_of(modules: Iterable[Any]) -> list[APIRoute]:

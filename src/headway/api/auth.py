@@ -22,7 +22,7 @@ SCOPES: Final[tuple[ScopeWord, ...]] = ("read", "submit", "lease", "control", "e
 BY_PIN: Final = frozenset(SCOPES) - {"admin"}
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 PEER = "headway_peer"
-NEEDS = "x-headway-scope"
+NEEDS, SECRET = "x-headway-scope", "x-headway-secret"
 
 
 class Unknown(HeadwayError):
@@ -84,13 +84,14 @@ class Peer:
         )
 
 
-def needs(need: Need) -> dict[str, Any]:
+def needs(need: Need, secret: bool = False) -> dict[str, Any]:
     """For a route's `openapi_extra`: what a caller must be allowed. Without it: a GET `look`, all else `control`.
 
     `open` asks nothing. `look` is reading what everybody on this machine may see (unless the config demands a token
-    for it); `read` is reading what holds people's own words: logs, bodies, results.
+    for it); `read` is reading what holds people's own words: logs, bodies, results. `secret`: its answer is shown once
+    and kept nowhere, so an Idempotency-Key is refused.
     """
-    return {NEEDS: need}
+    return {NEEDS: need, SECRET: True} if secret else {NEEDS: need}
 
 
 def need_of(method: str, extra: object) -> Need:

@@ -17,7 +17,8 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from headway.api.access import Access
-from headway.api.auth import PEER, READING, Asgi, Forbidden, Need, Peer, Receive, Scope, Send, need_of
+from headway.api.auth import PEER, READING, SECRET, Asgi, Forbidden, Need, Peer, Receive, Scope, Send, need_of
+from headway.api.once import KeyInvalid
 from headway.api.problems import answer_to
 from headway.errors import HeadwayError
 
@@ -45,7 +46,7 @@ class Door:
         allowed_hosts: frozenset[str] = frozenset(),
     ) -> None:
         self.app, self.access, self.allowed_hosts = app, access, allowed_hosts
-        self._routes = [(route, need) for route in routes for need in needs_of(route)]
+        self._routes = [(route, *said) for route in routes for said in needs_of(route)]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -67,9 +68,10 @@ class Door:
         if not local:
             peer = self.access.peer(headers)
         assert isinstance(peer, Peer)
-        if (need := self._need(scope)) is None:
-            return peer
+        need, secret = self._need(scope)
         peer.check(need)
+        if secret and "idempotency-key" in headers:
+            raise KeyInvalid("this answer holds a secret that is kept nowhere: leave Idempotency-Key out.")
         if need != "open" and scope["method"] not in READING and peer.csrf is not None:
             given = headers.get("x-csrf-token", "")
             if not hmac.compare_digest(given.encode(), peer.csrf.encode()):
@@ -78,12 +80,12 @@ class Door:
                 )
         return peer
 
-    def _need(self, scope: Scope) -> Need | None:
-        """None: no route answers this."""
-        for route, (method, need) in self._routes:
+    def _need(self, scope: Scope) -> tuple[Need, bool]:
+        """What it needs, and whether its answer is secret. What no route answers is open: it will be 404 or 405."""
+        for route, method, need, secret in self._routes:
             if method == scope["method"] and route.matches(scope)[0] == Match.FULL:
-                return need
-        return None
+                return need, secret
+        return "open", False
 
     def _check_place(self, scope: Scope, headers: Mapping[str, str], local: Peer | None) -> None:
         """Raises: Forbidden, for what another machine, another user or another page sent."""
@@ -108,9 +110,12 @@ class Door:
         return name == "localhost" or loopback(name) or name in self.allowed_hosts
 
 
-def needs_of(route: APIRoute) -> list[tuple[str, Need]]:
-    """What each method of a route needs."""
-    return [(method, need_of(method, route.openapi_extra)) for method in sorted(route.methods or ())]
+def needs_of(route: APIRoute) -> list[tuple[str, Need, bool]]:
+    """Each method of a route, what it needs, and whether its answer is secret."""
+    extra = route.openapi_extra or {}
+    return [
+        (method, need_of(method, extra), bool(extra.get(SECRET))) for method in sorted(route.methods or ())
+    ]
 
 
 def _foreign(headers: Mapping[str, str]) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -11,6 +12,7 @@ from fastapi import Request, Response
 from pydantic import TypeAdapter
 
 from headway.api.access import Access
+from headway.api.pages import OrderMark
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.model import HolderId, JobSpec, Snapshot
@@ -52,6 +54,8 @@ class Parts:
     log_file: str | None = None
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
+    life: str = field(default_factory=lambda: secrets.token_hex(4))  # revisions begin anew with each daemon
+    order: OrderMark = field(default_factory=OrderMark)
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops
 
     async def submit(self, command: Command) -> Reply:

@@ -22,6 +22,7 @@ STATUS: Mapping[str, int] = {  # by code, where it is not what the error class s
     "store_silent": 503,
     "invalid": 422,
     "invalid_job": 422,
+    "order_changed": 412,
 }
 RETRY_AFTER_S = 2.0
 MEMBERS = ("holder", "position", "retry_after_s")  # facts that every client may look for beside `code`

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from headway.api.access import COOKIE, cookie
 from headway.api.auth import SCOPES, Peer, ScopeWord, needs, peer_of
 from headway.api.bodies import Body
+from headway.api.pages import Cursor, Limit, link, page
 from headway.api.parts import Parts, answer, parts_of
 from headway.api.sessions import SESSION_S, TICKET_S
 from headway.api.tokens import TokenRow
@@ -106,13 +107,16 @@ class Who:
     pin_set: bool
 
 
-@router.get("/api/v1/tokens", response_model=list[TokenRow], openapi_extra=needs("admin"))
-async def tokens(parts: PartsNow) -> Response:
-    """Every token without its secret, oldest first."""
-    return answer(list[TokenRow], parts.access.tokens.rows())
+@router.get("/api/v1/tokens", response_model=tuple[TokenRow, ...], openapi_extra=needs("admin"))
+async def tokens(request: Request, parts: PartsNow, after: Cursor = None, limit: Limit = 200) -> Response:
+    """Every token without its secret, oldest first. The header Link leads to the next page."""
+    shown, more = page(parts.access.tokens.rows(), lambda row: row.id, after, limit)
+    return answer(tuple[TokenRow, ...], shown, headers=link(request, more))
 
 
-@router.post("/api/v1/tokens", status_code=201, response_model=TokenMade, openapi_extra=needs("admin"))
+@router.post(
+    "/api/v1/tokens", status_code=201, response_model=TokenMade, openapi_extra=needs("admin", secret=True)
+)
 async def create(body: TokenBody, parts: PartsNow) -> Response:
     """Make a token. The answer is the only place where its secret is ever seen."""
     made = await parts.access.tokens.create(
@@ -152,7 +156,9 @@ async def who(parts: PartsNow, peer: Caller) -> Response:
     return answer(Who, Who(peer.name, peer.via, scopes, parts.access.sessions.pin_set))
 
 
-@router.post("/api/v1/session", status_code=201, response_model=SessionBegun, openapi_extra=needs("open"))
+@router.post(
+    "/api/v1/session", status_code=201, response_model=SessionBegun, openapi_extra=needs("open", secret=True)
+)
 async def begin(body: SessionBody, parts: PartsNow) -> Response:
     """Let a page in. Wrong PINs are answered 401, then 429 with the time to wait."""
     sessions = parts.access.sessions
@@ -176,7 +182,12 @@ async def end(request: Request, parts: PartsNow) -> Response:
     return Response(status_code=204, headers={"Set-Cookie": f"{COOKIE}=; Max-Age=0; {ATTRIBUTES}"})
 
 
-@router.post("/api/v1/session/tickets", status_code=201, response_model=Ticket, openapi_extra=needs("admin"))
+@router.post(
+    "/api/v1/session/tickets",
+    status_code=201,
+    response_model=Ticket,
+    openapi_extra=needs("admin", secret=True),
+)
 async def ticket(parts: PartsNow) -> Response:
     """A link that lets one page in, for `headway open`."""
     made = Ticket(f"{parts.url}/open#{parts.access.sessions.ticket()}", TICKET_S)

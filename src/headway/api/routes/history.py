@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from headway.api.events import stream
+from headway.api.pages import Limit, link
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
 from headway.core.model import Snapshot
@@ -20,15 +21,17 @@ router = APIRouter(prefix="/api/v1", tags=["history"])
 log = structlog.get_logger("headway")
 
 Rows = list[dict[str, Any]]
+RowId = Annotated[int, Query(ge=0, le=2**63 - 1, description="the last id already known")]
 NEWEST = -1  # instead of an id to read after: the last ones
 
 
 @router.get("/history")
 async def history(
+    request: Request,
     parts: Annotated[Parts, Depends(parts_of)],
     target: str | None = None,
-    after: Annotated[int, Query(ge=0)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    after: RowId = 0,
+    limit: Limit = 200,
     last: Annotated[int | None, Query(ge=1, le=1000)] = None,
 ) -> Response:
     """Lines of the audit, oldest first, each with its sentence: those with an id above `after`, or the `last` ones."""
@@ -36,26 +39,29 @@ async def history(
     rows = await parts.reader.events(holder, *((after, limit) if last is None else (NEWEST, last)))
     if not rows and holder is not None and not await _was(parts, holder):
         raise NotFound(f"no id or name {target!r} is known. `headway ps -a` lists them.", target=target)
-    return answer(Rows, [_line(row, parts.hub.snapshot) for row in rows])
+    more = rows[-1]["id"] if last is None and len(rows) == limit else None
+    return answer(Rows, [_line(row, parts.hub.snapshot) for row in rows], headers=link(request, more))
 
 
 @router.get("/requests")
 async def requests(
+    request: Request,
     parts: Annotated[Parts, Depends(parts_of)],
     service: str | None = None,
-    after: Annotated[int, Query(ge=0)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    after: RowId = 0,
+    limit: Limit = 200,
 ) -> Response:
     """Finished requests as the gate logged them: times and counts, never prompts."""
     found = find(parts.hub.snapshot, service, "service") if service else None
-    return answer(Rows, await parts.reader.requests(found, after, limit))
+    rows = await parts.reader.requests(found, after, limit)
+    return answer(Rows, rows, headers=link(request, rows[-1]["id"] if len(rows) == limit else None))
 
 
 @router.get("/events", response_class=StreamingResponse)
 async def events(
     parts: Annotated[Parts, Depends(parts_of)], last_event_id: Annotated[str | None, Header()] = None
 ) -> Response:
-    """Server-sent events: the snapshot first, then what changes. The id is the revision."""
+    """Server-sent events: the snapshot first, then what changes. Its id is the daemon and its revision."""
     return StreamingResponse(
         stream(parts, last_event_id),
         media_type="text/event-stream",

@@ -6,10 +6,11 @@ import re
 from dataclasses import replace
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from headway.api.auth import Peer, needs, peer_of
 from headway.api.bodies import Accepted, AddBody, ReasonBody
+from headway.api.pages import Cursor, Limit, link
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.api.routes.holders import LogTail, Verb, log_of, wish
@@ -27,11 +28,12 @@ NAME_WORDS = "write up to 64 of a-z, 0-9, dot, dash and underscore, the first a 
 
 @router.get("", response_model=rows.JobPage)
 async def jobs(
+    request: Request,
     parts: Annotated[Parts, Depends(parts_of)],
     state: Annotated[list[str] | None, Query()] = None,
     ended: bool = False,
-    after: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    after: Cursor = None,
+    limit: Limit = 200,
 ) -> Response:
     """Jobs in the order they are served, then (`ended`) those that are over. `next` is the cursor for `after`."""
     shown = view.jobs(
@@ -42,7 +44,7 @@ async def jobs(
         after=after,
         limit=limit,
     )
-    return answer(rows.JobPage, shown)
+    return answer(rows.JobPage, shown, headers=link(request, shown.next))
 
 
 @router.get("/{target}", response_model=rows.JobRow)
