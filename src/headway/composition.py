@@ -201,6 +201,7 @@ class Service:
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
             url=self._url(),
+            pulse=self.daemon.pulse,
             log_file=str(self.paths.logs_dir / "daemon.log"),
             version=__version__,
         )

@@ -356,6 +356,25 @@ class Inbox(Protocol):
     def submit(self, command: Command) -> Awaitable[Reply]: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """How the daemon itself is: what only goes up since it began, and its gates.
+
+    Attributes:
+        turns: (upper bound in seconds, how many turns took up to that and longer than the bound before).
+        turned_s: all turns together.
+        events: how many of each code.
+        alerts: how many by (way, result).
+    """
+
+    turns: tuple[tuple[float, int], ...] = ((float("inf"), 0),)
+    turned_s: float = 0.0
+    events: Mapping[str, int] = field(default_factory=dict)
+    gates_living: frozenset[str] = frozenset()
+    gates_connected: frozenset[str] = frozenset()
+    alerts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
 class Hub(Protocol):
     """The present state, for readers in the same loop."""
 

@@ -19,7 +19,7 @@ from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
 from headway.daemon.hub import StateHub
-from headway.ports import Keeper
+from headway.ports import Keeper, Pulse
 from headway.store.store import SqliteStore
 
 FORMS = (Form(name="running"), Form(name="parked"), Form(name="stopped"))
@@ -113,6 +113,7 @@ class Served:
     clock: Clock = field(default_factory=Clock)
     reader: Reader = field(default_factory=Reader)
     access: Access = field(kw_only=True)
+    pulse: Pulse = field(default_factory=Pulse)
 
     @property
     def local(self) -> Client:
@@ -182,12 +183,14 @@ async def serving(
     log = directory / "log"
     log.write_text("one\ntwo\nthree\n")
     access = Access(SqliteStore(":memory:") if keeper is None else keeper, clock, read)
+    served: list[Served] = []
     parts = Parts(
         inbox=inbox,
         hub=hub,
         reader=reader,
         clock=clock,
         access=access,
+        pulse=lambda: served[0].pulse,
         url=f"http://127.0.0.1:{tcp.getsockname()[1]}",
         recipes={"train": TRAIN},
         make_job=made,
@@ -197,7 +200,8 @@ async def serving(
     )
     server = ApiServer(parts, peer_uid, lambda uid: "ada")
     await server.start(tcp, local)
+    served.append(Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader, access=access))
     try:
-        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader, access=access)
+        yield served[0]
     finally:
         await server.stop()

@@ -17,7 +17,7 @@ from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.model import HolderId, JobSpec, Snapshot
 from headway.errors import NotFound, Refused
-from headway.ports import Clock, Hub, Inbox, Reader
+from headway.ports import Clock, Hub, Inbox, Pulse, Reader
 
 KINDS = ("service", "job", "lease", "claim", "unknown")
 
@@ -36,6 +36,7 @@ class Parts:
         gate_url: where clients reach the models; None: no gate has listened yet.
         tokens_changed: called when a token came or went: the gates have to know.
         url: where this API is reached over TCP, such as http://127.0.0.1:8490.
+        pulse: how the daemon is.
         log_file: where the daemon's own log is.
     """
 
@@ -54,6 +55,7 @@ class Parts:
     log_file: str | None = None
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
+    pulse: Callable[[], Pulse] = Pulse
     life: str = field(default_factory=lambda: secrets.token_hex(4))  # revisions begin anew with each daemon
     order: OrderMark = field(default_factory=OrderMark)
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops

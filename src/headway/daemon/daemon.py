@@ -16,6 +16,7 @@ from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
+from headway.daemon.figures import Figures
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
@@ -31,6 +32,7 @@ from headway.ports import (
     Journal,
     Meter,
     Processes,
+    Pulse,
     Reading,
     RequestLog,
     Roster,
@@ -118,8 +120,8 @@ class Daemon:
 
     def _wire(self, adopted: Adopted) -> None:
         out, pace = self.out, self.settings.pace
-        self.hub = StateHub(adopted.snapshot)
-        self.recorder = Recorder(out.store, out.journal, out.clock, out.told)
+        self.hub, self.figures = StateHub(adopted.snapshot), Figures()
+        self.recorder = Recorder(out.store, out.journal, out.clock, self._told)
         self.recorder.collect(adopted.draft, adopted.snapshot)
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
@@ -173,6 +175,10 @@ class Daemon:
         await self.recorder.flush(self.hub.snapshot)
         await self.out.store.close()
 
+    def pulse(self) -> Pulse:
+        """How this daemon is."""
+        return self.figures.pulse(self.out.roster.living(), frozenset(self.links.peers))
+
     def tokens_changed(self) -> None:
         """The gates learn of it now."""
         self._publish(self.hub.snapshot)
@@ -185,6 +191,10 @@ class Daemon:
     def _reading(self, reading: Reading) -> None:
         self.loop.tell(*self.watcher.reading(reading))
 
+    def _told(self, event: Event) -> None:
+        self.figures.event(event.code)
+        self.out.told(event)
+
     def _from_gate(self, told: GateState | Troubled) -> None:
         if isinstance(told, Troubled):
             self.watcher.probe(told.service)
@@ -192,6 +202,7 @@ class Daemon:
             self.loop.tell(told)
 
     def _gates(self, s: Snapshot, decision: Decision) -> None:
+        self.figures.turned(self.out.clock.now_s() - s.now_s)
         if self.hub.news or s.now_s >= self._published_s + TABLE_EVERY_S:
             self._publish(s)
         if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):
