@@ -10,13 +10,16 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import structlog
 
 from headway import __version__
-from headway.alerts.command import CommandAlert
+from headway.alerts.alerts import Alerts
+from headway.alerts.command import CommandWay
+from headway.alerts.webhook import WebhookWay
 from headway.api.access import Access
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
@@ -43,7 +46,7 @@ from headway.meters.child import ChildMeter
 from headway.meters.combined import CombinedMeter
 from headway.meters.declared import DeclaredDevice, DeclaredMeter
 from headway.meters.selected import Chosen, SelectedMeter
-from headway.ports import Meter
+from headway.ports import AlertWay, Meter
 from headway.store.journal import FileJournal
 from headway.store.reader import SqliteReader
 from headway.store.store import SqliteStore
@@ -123,12 +126,16 @@ class Service:
         self.reader = SqliteReader(paths.database)
         admin_token = None if sockets.unix else own_token(paths.admin_token)
         self.access = Access(self.store, LinuxClock(), built.api_read, admin_token)
-        self.alert = CommandAlert(built.alert_command)
-        self.alerts = Tasks(_unexpected)
+        self.alerts = Alerts(
+            LinuxClock().now_s, lambda way, words: log.warning("alert failed", way=way, error=words)
+        )
+        self.errands = Tasks(_unexpected)
 
     async def run(self) -> None:
         """Adopt what is there, then turn until told to stop."""
         async with aiohttp.ClientSession() as http:
+            self.alerts.use(alert_ways(self.built, http))
+            self.errands.spawn("alerts", self.alerts.run())
             self.daemon = Daemon(self._outside(http), self._settings())
             await self._start()
             stopped = asyncio.Event()
@@ -139,7 +146,7 @@ class Service:
             finally:
                 await self.api.stop()
                 await self.link_server.stop()
-                await self.alerts.stop()
+                await self.errands.stop()
                 await self.daemon.stop()
 
     def _outside(self, http: aiohttp.ClientSession) -> Outside:
@@ -201,16 +208,25 @@ class Service:
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
             url=self._url(),
-            pulse=self.daemon.pulse,
+            pulse=lambda: replace(self.daemon.pulse(), alerts=dict(self.alerts.counts)),
+            test_alert=self.alerts.test,
             log_file=str(self.paths.logs_dir / "daemon.log"),
             version=__version__,
         )
 
     def _event(self, event: Event) -> None:
         log.info(event.code, holder=event.holder, **{k: v for k, v in event.facts.items() if k != "holder"})
-        if event.code in CommandAlert.CODES:
-            sentence = phrases.told(event.code, event.holder, event.facts)
-            self.alerts.spawn("alert", self.alert.send(event, sentence))
+        self.alerts.note(event, lambda: phrases.told(event.code, event.holder, event.facts))
+
+
+def alert_ways(built: Built, http: aiohttp.ClientSession) -> list[AlertWay]:
+    """Those that the config names."""
+    ways: list[AlertWay] = []
+    if built.alert_command:
+        ways.append(CommandWay(built.alert_command))
+    if built.alert_webhook:
+        ways.append(WebhookWay(http, built.alert_webhook, built.alert_key_file))
+    return ways
 
 
 def gate_url(run_dir: Path, host: str) -> str | None:

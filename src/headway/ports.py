@@ -20,6 +20,9 @@ from headway.core.model import (
     MoveRule,
     Snapshot,
 )
+from headway.core.records import AlertSent as AlertSent
+from headway.core.records import Kept as Kept
+from headway.core.records import Pulse as Pulse
 
 
 class Clock(Protocol):
@@ -243,16 +246,6 @@ class RequestLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A small document of the API: a token, the PIN, an answer. `wall_s`: when it was written, since the epoch."""
-
-    kind: str
-    key: str
-    doc: str  # JSON
-    wall_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """Everything one turn changed: one transaction."""
 
@@ -356,25 +349,6 @@ class Inbox(Protocol):
     def submit(self, command: Command) -> Awaitable[Reply]: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulse:
-    """How the daemon itself is: what only goes up since it began, and its gates.
-
-    Attributes:
-        turns: (upper bound in seconds, how many turns took up to that and longer than the bound before).
-        turned_s: all turns together.
-        events: how many of each code.
-        alerts: how many by (way, result).
-    """
-
-    turns: tuple[tuple[float, int], ...] = ((float("inf"), 0),)
-    turned_s: float = 0.0
-    events: Mapping[str, int] = field(default_factory=dict)
-    gates_living: frozenset[str] = frozenset()
-    gates_connected: frozenset[str] = frozenset()
-    alerts: Mapping[tuple[str, str], int] = field(default_factory=dict)
-
-
 class Hub(Protocol):
     """The present state, for readers in the same loop."""
 
@@ -394,7 +368,10 @@ class Hub(Protocol):
         """Ids changed after that revision; None: too long ago, read everything again."""
 
 
-class Alert(Protocol):
-    """Tells people. Never raises."""
+class AlertWay(Protocol):
+    """One way to tell people."""
 
-    async def send(self, event: Event, sentence: str) -> None: ...
+    name: str
+
+    async def tell(self, facts: Mapping[str, Any]) -> None:
+        """`state` (trouble, recovered, test), `code`, `holder`, `message`, and the event's own. Raises AlertFailed."""

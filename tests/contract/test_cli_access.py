@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from headway.cli.main import cli
 from headway.client import address
+from headway.ports import AlertSent
 from tests.parts.false_api import Served, serving
 
 pytestmark = pytest.mark.contract
@@ -77,6 +78,24 @@ def test_without_a_socket_the_token_of_this_user_is_used(tmp_path: Path) -> None
 async def test_the_token_goes_to_tcp_only(api: Served, home: Path) -> None:
     """An empty HEADWAY_URL means the socket, where the kernel says who asks."""
     assert (await headway(home, "mode", "shadow", env={"HEADWAY_TOKEN": "hw_wrong"})).exit_code == 0
+
+
+ALERTS = {
+    "nobody": ([], 1, ""),
+    "one": ([AlertSent(way="webhook", sent=True)], 0, "webhook: sent"),
+    "one that fails": (
+        [AlertSent(way="command", sent=False, error="it ended with code 3.")],
+        1,
+        "command: it ended",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sent", "status", "words"), ALERTS.values(), ids=ALERTS.keys())
+async def test_alert_test(api: Served, home: Path, sent: list[AlertSent], status: int, words: str) -> None:
+    api.alerts = sent
+    result = await headway(home, "alert", "test")
+    assert (result.exit_code, words in result.stdout, bool(result.stdout)) == (status, True, bool(words))
 
 
 HEAVY = ("pydantic", "rich", "ssl", "email", "http.client", "fastapi", "sqlalchemy", "aiohttp")

@@ -19,7 +19,7 @@ from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
 from headway.daemon.hub import StateHub
-from headway.ports import Keeper, Pulse
+from headway.ports import AlertSent, Keeper, Pulse
 from headway.store.store import SqliteStore
 
 FORMS = (Form(name="running"), Form(name="parked"), Form(name="stopped"))
@@ -114,6 +114,7 @@ class Served:
     reader: Reader = field(default_factory=Reader)
     access: Access = field(kw_only=True)
     pulse: Pulse = field(default_factory=Pulse)
+    alerts: list[AlertSent] = field(default_factory=list)
 
     @property
     def local(self) -> Client:
@@ -184,6 +185,10 @@ async def serving(
     log.write_text("one\ntwo\nthree\n")
     access = Access(SqliteStore(":memory:") if keeper is None else keeper, clock, read)
     served: list[Served] = []
+
+    async def test_alert() -> list[AlertSent]:
+        return served[0].alerts
+
     parts = Parts(
         inbox=inbox,
         hub=hub,
@@ -191,6 +196,7 @@ async def serving(
         clock=clock,
         access=access,
         pulse=lambda: served[0].pulse,
+        test_alert=test_alert,
         url=f"http://127.0.0.1:{tcp.getsockname()[1]}",
         recipes={"train": TRAIN},
         make_job=made,

@@ -13,9 +13,20 @@ from headway.api.auth import Asgi
 from headway.api.door import Door
 from headway.api.once import Once
 from headway.api.parts import Parts
-from headway.api.routes import access, devices, health, history, holders, jobs, queue, services, status
+from headway.api.routes import (
+    access,
+    alerts,
+    devices,
+    health,
+    history,
+    holders,
+    jobs,
+    queue,
+    services,
+    status,
+)
 
-ROUTERS = (health, status, devices, services, jobs, holders, queue, history, access)
+ROUTERS = (health, status, devices, services, jobs, holders, queue, history, alerts, access)
 
 
 def create_app(parts: Parts) -> Asgi:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, cast
@@ -17,9 +17,13 @@ from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.model import HolderId, JobSpec, Snapshot
 from headway.errors import NotFound, Refused
-from headway.ports import Clock, Hub, Inbox, Pulse, Reader
+from headway.ports import AlertSent, Clock, Hub, Inbox, Pulse, Reader
 
 KINDS = ("service", "job", "lease", "claim", "unknown")
+
+
+async def _nobody() -> list[AlertSent]:
+    return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,7 @@ class Parts:
         tokens_changed: called when a token came or went: the gates have to know.
         url: where this API is reached over TCP, such as http://127.0.0.1:8490.
         pulse: how the daemon is.
+        test_alert: tells a test alert by every way.
         log_file: where the daemon's own log is.
     """
 
@@ -56,6 +61,7 @@ class Parts:
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
     pulse: Callable[[], Pulse] = Pulse
+    test_alert: Callable[[], Awaitable[list[AlertSent]]] = _nobody
     life: str = field(default_factory=lambda: secrets.token_hex(4))  # revisions begin anew with each daemon
     order: OrderMark = field(default_factory=OrderMark)
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops

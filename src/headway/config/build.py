@@ -52,6 +52,8 @@ class Built:
     api_read: Literal["open", "token"]
     api_socket: bool
     alert_command: tuple[str, ...] | None
+    alert_webhook: str | None
+    alert_key_file: str | None
 
 
 def build(config: Config, moves: Mapping[str, Moves], reads_busy: Collection[str] = ()) -> Built:
@@ -90,6 +92,8 @@ def build(config: Config, moves: Mapping[str, Moves], reads_busy: Collection[str
         api_read=config.api.read,
         api_socket=config.api.socket,
         alert_command=config.alerts.command,
+        alert_webhook=config.alerts.webhook,
+        alert_key_file=config.alerts.webhook_key_file,
     )
 
 

@@ -18,6 +18,7 @@ from headway.config.fields import (
     Route,
     Seconds,
     Upstream,
+    WebAddress,
     Words,
 )
 from headway.core.model import GIB, Mode
@@ -137,6 +138,10 @@ class AlertsConfig(Table):
 
     command: Argv | None = None
     """Run once per alert: facts in HEADWAY_* variables, and as JSON on its standard input."""
+    webhook: WebAddress | None = None
+    """Gets each alert as a POST of JSON; any answer of 2xx will do."""
+    webhook_key_file: PathText | None = None
+    """A file whose content the webhook gets as `Authorization: Bearer`."""
 
 
 class DeviceConfig(Table):
