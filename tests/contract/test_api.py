@@ -94,6 +94,7 @@ MISSING = {
     "a name two living ones have": ("/api/v1/jobs/twin", 409, "ambiguous"),
     "no such device": ("/api/v1/devices/gpu7", 404, "not_found"),
     "no such path": ("/api/v1/nothing", 404, "no_such_path"),
+    "a parameter that nobody knows": ("/api/v1/jobs?limt=5", 422, "invalid"),
     "a parameter out of range": ("/api/v1/jobs?limit=0", 422, "invalid"),
 }
 

@@ -172,6 +172,8 @@ async def serving(
     peer_uid: Callable[[Any], int | None] = lambda sock: os.getuid(),
     keeper: Keeper | None = None,
     read: Literal["open", "token"] = "open",
+    inbox: Inbox | None = None,
+    make_job: Callable[[Mapping[str, Any]], JobSpec] = made,
 ) -> AsyncIterator[Served]:
     tcp = socket.create_server(("127.0.0.1", 0))
     local = socket.socket(socket.AF_UNIX)
@@ -179,7 +181,8 @@ async def serving(
     path.unlink(missing_ok=True)
     local.bind(str(path))
     local.listen()
-    hub, inbox, clock, reader = StateHub(snapshot()), Inbox(), Clock(), Reader()
+    hub, clock, reader = StateHub(snapshot()), Clock(), Reader()
+    inbox = Inbox() if inbox is None else inbox
     hub.publish(snapshot(), {"j2": Verdict(code="slots", facts={"active": 1, "limit": 1})}, frozenset())
     log = directory / "log"
     log.write_text("one\ntwo\nthree\n")
@@ -199,7 +202,7 @@ async def serving(
         test_alert=test_alert,
         url=f"http://127.0.0.1:{tcp.getsockname()[1]}",
         recipes={"train": TRAIN},
-        make_job=made,
+        make_job=make_job,
         tail=lambda run, lines: log.read_text().splitlines()[-lines:] if log.exists() else [],
         log_path=lambda run: str(log),
         version="1.2.3",

@@ -10,7 +10,7 @@ import hmac
 import ipaddress
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
@@ -30,11 +30,32 @@ class TooLarge(HeadwayError):
     http_status = 413
 
 
+class QueryInvalid(HeadwayError):
+    code = "invalid"
+    http_status = 422
+
+    def __init__(self, strange: list[str], known: list[str]) -> None:
+        fields = [{"field": f"query.{name}", "problem": "is not known"} for name in strange]
+        words = f"it knows {', '.join(known)}" if known else "it knows none"
+        super().__init__(f"there is no parameter {', '.join(map(repr, strange))}: {words}.", fields=fields)
+
+
+class NoSuchMethod(HeadwayError):
+    code = "no_such_method"
+    http_status = 405
+
+    def __init__(self, method: str, allowed: list[str]) -> None:
+        super().__init__(
+            f"{method} is not for this path: use {' or '.join(allowed)}, see /openapi.json.", allowed=allowed
+        )
+
+
 class Door:
     """Wraps the application.
 
     Args:
         routes: every route of the application; what none of them knows is answered 404 by the application itself.
+        queries: the query parameters that each method and path knows.
         allowed_hosts: names besides loopback's by which a page may call us.
     """
 
@@ -43,10 +64,12 @@ class Door:
         app: Asgi,
         routes: Sequence[APIRoute],
         access: Access,
+        queries: Mapping[tuple[str, str], frozenset[str]],
         allowed_hosts: frozenset[str] = frozenset(),
     ) -> None:
         self.app, self.access, self.allowed_hosts = app, access, allowed_hosts
         self._routes = [(route, *said) for route in routes for said in needs_of(route)]
+        self._queries = queries
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,11 +104,26 @@ class Door:
         return peer
 
     def _need(self, scope: Scope) -> tuple[Need, bool]:
-        """What it needs, and whether its answer is secret. What no route answers is open: it will be 404 or 405."""
-        for route, method, need, secret in self._routes:
-            if method == scope["method"] and route.matches(scope)[0] == Match.FULL:
+        """What it needs, and whether its answer is secret. What no route answers is open: it will be 404.
+
+        Raises:
+            NoSuchMethod: the path has others.
+            QueryInvalid: it has parameters that the route does not know.
+        """
+        found = [one for one in self._routes if one[0].matches(scope)[0] != Match.NONE]
+        for route, method, need, secret in found:
+            if method == scope["method"]:
+                self._check_query(self._queries[method, route.path_format], scope)
                 return need, secret
+        if found:
+            raise NoSuchMethod(scope["method"], sorted({method for _, method, _, _ in found}))
         return "open", False
+
+    def _check_query(self, known: frozenset[str], scope: Scope) -> None:
+        """A parameter that nobody reads is a slip of the finger. Raises: QueryInvalid."""
+        given = parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        if strange := sorted({name for name, _ in given} - known):
+            raise QueryInvalid(strange, sorted(known))
 
     def _check_place(self, scope: Scope, headers: Mapping[str, str], local: Peer | None) -> None:
         """Raises: Forbidden, for what another machine, another user or another page sent."""

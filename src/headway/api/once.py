@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import MutableMapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -18,6 +19,7 @@ KEPT_S = 24 * 3600.0
 KEPT_MAX = 10_000
 KEY_MAX = 255
 HEADER = b"idempotency-key"
+PRINTED = re.compile(rb"[!-~]+")
 
 
 class KeyInvalid(HeadwayError):
@@ -166,8 +168,10 @@ def _unfinished(running: bool) -> Refused:
 
 def _key(scope: Scope, given: list[bytes]) -> str:
     """The caller's key, as ours: two callers may use the same word. Raises: KeyInvalid."""
-    if len(given) > 1 or not 0 < len(given[0]) <= KEY_MAX:
-        raise KeyInvalid(f"Idempotency-Key must be one text of 1 to {KEY_MAX} characters.")
+    if len(given) > 1 or len(given[0]) > KEY_MAX or not PRINTED.fullmatch(given[0]):
+        raise KeyInvalid(
+            f"Idempotency-Key must be one text of 1 to {KEY_MAX} letters, digits and signs of ASCII."
+        )
     peer = scope.get(PEER)
     who = f"{peer.via}\0{peer.name}" if isinstance(peer, Peer) else ""
     return hashlib.sha256(who.encode() + b"\0" + given[0]).hexdigest()

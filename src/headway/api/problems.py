@@ -45,6 +45,8 @@ def problem(status: int, code: str, detail: str, facts: Mapping[str, Any] | None
     headers = {}
     if isinstance(wait_s := known.get("retry_after_s"), int | float):
         headers["Retry-After"] = str(math.ceil(wait_s))
+    if status == 405:
+        headers["Allow"] = ", ".join(known.get("allowed", ()))
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="headway"'
     return Response(json.dumps(document, default=str), status, headers, MEDIA_TYPE)
@@ -84,12 +86,12 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
+    if error.status_code == 400:  # what FastAPI says of bytes that are no text
+        return problem(422, "invalid", "the body is not JSON in UTF-8.", {"fields": []})
     code = {404: "no_such_path", 405: "no_such_method", 413: "too_large"}.get(
         error.status_code, f"http_{error.status_code}"
     )
-    answered = problem(error.status_code, code, f"{error.detail}. The paths are listed in /openapi.json.")
-    answered.headers.update(error.headers or {})  # Allow
-    return answered
+    return problem(error.status_code, code, f"{error.detail}. The paths are listed in /openapi.json.")
 
 
 async def _crashed(request: Request, error: Exception) -> Response:

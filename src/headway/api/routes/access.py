@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from headway.api.access import COOKIE, cookie
 from headway.api.auth import SCOPES, Peer, ScopeWord, needs, peer_of
-from headway.api.bodies import Body
+from headway.api.bodies import TEXT, Body, one_of
 from headway.api.pages import Cursor, Limit, link, page
 from headway.api.parts import Parts, answer, parts_of
 from headway.api.sessions import SESSION_S, TICKET_S
@@ -61,6 +61,8 @@ class PinBody(Body):
 
 class SessionBody(Body):
     """Either the PIN, or a ticket from `headway open`."""
+
+    model_config = one_of({"pin": TEXT}, {"ticket": TEXT})
 
     pin: str | None = Field(None, max_length=128)
     ticket: str | None = Field(None, max_length=128)
