@@ -168,6 +168,15 @@ async def test_wrong_tokens_are_limited_and_right_ones_never(api: Served) -> Non
     assert await asked(api, "POST", STOP, Authorization="Bearer hw_x") == (401, "token_unknown")
 
 
+async def test_a_whole_number_is_one_however_it_is_written(api: Served) -> None:
+    for n, value in enumerate((4, 4.0)):
+        made = await api.post("/api/v1/tokens", {"name": f"t{n}", "scopes": ["read"], "priority_max": value})
+        assert made["row"]["priority_max"] == 4
+    for value in (True, "4", 4.5):
+        body = {"name": "t", "scopes": ["read"], "priority_max": value}
+        assert (await api.refused("/api/v1/tokens", body)).code == "invalid"
+
+
 async def test_a_revoked_token_and_one_that_expired_are_unknown(api: Served) -> None:
     first = await token(api, "control", name="one")
     second = await token(api, "control", name="two", expires_in_s=60)
