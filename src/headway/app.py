@@ -207,12 +207,12 @@ def down(paths: Paths, config_path: Path | None = None, everything: bool = False
 def _stop_everything(paths: Paths, config_path: Path | None) -> list[str]:
     """Hold what waits, stop what runs, and wait until nothing lives. Returns the ids that were held for it."""
     from headway import supervisor
-    from headway.client import Address, Answered, Client
+    from headway.client import Answered, Client, address
 
     if not supervisor.living(paths) and supervisor.board_of(paths) is None:
         return []
     _ensure_daemon(paths, config_path)
-    client = Client(Address(path=paths.api_socket))
+    client = Client(address(paths.run_dir, {}))
     waiting = [row["id"] for row in client.get("/api/v1/jobs", state=["queued"], limit=1000)["jobs"]]
     told = {"reason": "by `headway down --all`"}
     for hid in waiting:

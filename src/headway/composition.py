@@ -11,13 +11,17 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import structlog
 
 from headway import __version__
-from headway.alerts.command import CommandAlert
+from headway.alerts.alerts import Alerts
+from headway.alerts.command import CommandWay
+from headway.alerts.webhook import WebhookWay
+from headway.api.access import Access
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
@@ -45,7 +49,7 @@ from headway.meters.child import ChildMeter
 from headway.meters.combined import CombinedMeter
 from headway.meters.declared import DeclaredDevice, DeclaredMeter
 from headway.meters.selected import Chosen, SelectedMeter
-from headway.ports import Meter
+from headway.ports import AlertWay, Meter
 from headway.store.journal import FileJournal
 from headway.store.reader import SqliteReader
 from headway.store.store import SqliteStore
@@ -75,7 +79,7 @@ def run_daemon(paths: Paths, config: Running) -> None:
 class _Sockets:
     """Everything the daemon listens on, bound before the database is touched."""
 
-    def __init__(self, api: socket.socket, unix: socket.socket, link: socket.socket) -> None:
+    def __init__(self, api: socket.socket, unix: socket.socket | None, link: socket.socket) -> None:
         self.api, self.unix, self.link = api, unix, link
 
     @classmethod
@@ -90,7 +94,10 @@ class _Sockets:
                 f"or end what listens there.",
                 port=built.api.port,
             ) from None
-        return cls(api, _unix(paths.api_socket), _unix(paths.run_dir / "link.sock"))
+        for old in (paths.api_socket, paths.admin_token):
+            old.unlink(missing_ok=True)
+        unix = _unix(paths.api_socket) if built.api_socket else None
+        return cls(api, unix, _unix(paths.run_dir / "link.sock"))
 
 
 def _unix(path: Path) -> socket.socket:
@@ -103,6 +110,14 @@ def _unix(path: Path) -> socket.socket:
     return sock
 
 
+def own_token(path: Path) -> str:
+    """A new secret, in a file that only this user can read."""
+    secret = f"hw_{secrets.token_hex(24)}"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{secret}\n")
+    return secret
+
+
 class Service:
     """One daemon in this process: the parts that are the same everywhere, on real adapters and sockets."""
 
@@ -113,9 +128,12 @@ class Service:
         self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
         self.reader = SqliteReader(paths.database)
-        self.alert = CommandAlert(self.built.alert_command)
-        config.heard_by(self._heard)
-        self.alerts = Tasks(_unexpected)
+        admin_token = None if sockets.unix else own_token(paths.admin_token)
+        self.access = Access(self.store, LinuxClock(), self.built.api_read, admin_token)
+        self.alerts = Alerts(
+            LinuxClock().now_s, lambda way, words: log.warning("alert failed", way=way, error=words)
+        )
+        self.errands = Tasks(_unexpected)
         self.systemd = Systemd(os.environ)
         self.applying: Applying | None = None
         self.hung_up = self.reloading = False
@@ -125,6 +143,9 @@ class Service:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGHUP,))  # see app.daemon
         async with aiohttp.ClientSession() as http:
+            self.config.heard_by(lambda built: self.alerts.use(alert_ways(built, http)))
+            self.alerts.use(alert_ways(self.built, http))
+            self.errands.spawn("alerts", self.alerts.run())
             self.daemon = Daemon(self._outside(http), self._settings())
             await self._start()
             stopped = asyncio.Event()
@@ -137,7 +158,7 @@ class Service:
                 self.systemd.say("STOPPING=1")
                 await self.api.stop()
                 await self.link_server.stop()
-                await self.alerts.stop()
+                await self.errands.stop()
                 await self.daemon.stop()
 
     def _outside(self, http: aiohttp.ClientSession) -> Outside:
@@ -160,6 +181,7 @@ class Service:
             lost=_leave,
             turned=self.systemd.alive,
             config=self.config.read,
+            tokens=self.access.tokens.for_gates,
         )
 
     def _settings(self) -> Settings:
@@ -184,10 +206,12 @@ class Service:
             self._reload()
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)
         await self.api.start(self.sockets.api, self.sockets.unix)
-        port = self.sockets.api.getsockname()[1]
-        (self.paths.run_dir / "api-port").write_text(f"{port}\n")
+        (self.paths.run_dir / "api-port").write_text(f"{self.sockets.api.getsockname()[1]}\n")
         mode = daemon.adopted.snapshot.mode
-        log.info("ready", home=str(self.paths.state_dir), api=f"http://127.0.0.1:{port}", mode=mode)
+        log.info("ready", home=str(self.paths.state_dir), api=self._url(), mode=mode)
+
+    def _url(self) -> str:
+        return f"http://127.0.0.1:{self.sockets.api.getsockname()[1]}"
 
     def _parts(self) -> Parts:
         return Parts(
@@ -195,6 +219,8 @@ class Service:
             hub=self.daemon.hub,
             reader=self.reader,
             clock=self.daemon.out.clock,
+            access=self.access,
+            tokens_changed=self.daemon.tokens_changed,
             recipes=self.config.recipes,
             make_job=lambda fields: adhoc(fields, {name: cls.moves for name, cls in DRIVERS.items()}),
             tail=self.runs.log_tail,
@@ -202,6 +228,9 @@ class Service:
             lease_moves=DRIVERS["lease"].moves,
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
+            url=self._url(),
+            pulse=lambda: replace(self.daemon.pulse(), alerts=dict(self.alerts.counts)),
+            test_alert=self.alerts.test,
             log_file=str(self.paths.logs_dir / "daemon.log"),
             config=self.applying,
             version=__version__,
@@ -211,7 +240,7 @@ class Service:
         """SIGHUP: one while a config is being applied is another look at the file after that."""
         self.hung_up = True
         if self.applying is not None and not self.reloading:
-            self.alerts.spawn("reload", self._reload_all())
+            self.errands.spawn("reload", self._reload_all())
 
     async def _reload_all(self) -> None:
         self.reloading = True
@@ -223,14 +252,19 @@ class Service:
         finally:
             self.reloading = False
 
-    def _heard(self, built: Built) -> None:
-        self.alert = self.alert.with_command(built.alert_command)
-
     def _event(self, event: Event) -> None:
         log.info(event.code, holder=event.holder, **{k: v for k, v in event.facts.items() if k != "holder"})
-        if event.code in CommandAlert.CODES:
-            sentence = phrases.told(event.code, event.holder, event.facts)
-            self.alerts.spawn("alert", self.alert.send(event, sentence))
+        self.alerts.note(event, lambda: phrases.told(event.code, event.holder, event.facts))
+
+
+def alert_ways(built: Built, http: aiohttp.ClientSession) -> list[AlertWay]:
+    """Those that the config names."""
+    ways: list[AlertWay] = []
+    if built.alert_command:
+        ways.append(CommandWay(built.alert_command))
+    if built.alert_webhook:
+        ways.append(WebhookWay(http, built.alert_webhook, built.alert_key_file))
+    return ways
 
 
 def gate_url(run_dir: Path, host: str) -> str | None:

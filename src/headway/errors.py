@@ -88,6 +88,13 @@ class DaemonAway(HeadwayError):
     http_status = 503
 
 
+class AlertFailed(HeadwayError):
+    """Nobody was told."""
+
+    code = "alert_failed"
+    http_status = 502
+
+
 class DriverFailed(HeadwayError):
     """Base of what a driver may raise; act.py turns it into a fact."""
 

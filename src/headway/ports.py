@@ -20,6 +20,9 @@ from headway.core.model import (
     MoveRule,
     Snapshot,
 )
+from headway.core.records import AlertSent as AlertSent
+from headway.core.records import Kept as Kept
+from headway.core.records import Pulse as Pulse
 
 
 class Clock(Protocol):
@@ -280,6 +283,8 @@ class Batch:
     requests: tuple[RequestLine, ...] = ()
     offsets: Mapping[str, int] = field(default_factory=dict)  # log file -> next byte to read
     meta: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[Kept, ...] = ()
+    kept_gone: tuple[tuple[str, str], ...] = ()  # (kind, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,6 +306,16 @@ class Store(Protocol):
     def load(self) -> Saved: ...
     def save(self, batch: Batch) -> asyncio.Future[None]: ...
     async def close(self) -> None: ...
+
+
+class Keeper(Protocol):
+    """The small documents of the API, in the same database."""
+
+    def kept(self) -> Sequence[Kept]:
+        """All of them, as saved. Raises StoreFailed."""
+
+    async def keep(self, put: Sequence[Kept] = (), gone: Sequence[tuple[str, str]] = ()) -> None:
+        """Write some and remove others, by (kind, key), as one. Raises StoreFailed: nothing was changed."""
 
 
 class Journal(Protocol):
@@ -388,7 +403,10 @@ class Hub(Protocol):
         """Ids changed after that revision; None: too long ago, read everything again."""
 
 
-class Alert(Protocol):
-    """Tells people. Never raises."""
+class AlertWay(Protocol):
+    """One way to tell people."""
 
-    async def send(self, event: Event, sentence: str) -> None: ...
+    name: str
+
+    async def tell(self, facts: Mapping[str, Any]) -> None:
+        """`state` (trouble, recovered, test), `code`, `holder`, `message`, and the event's own. Raises AlertFailed."""

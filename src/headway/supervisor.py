@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headway.client import Address, Client
+from headway.client import Client, address
 from headway.config.paths import Paths
 from headway.errors import HeadwayError
 from headway.host.locks import is_locked
@@ -222,7 +222,7 @@ class Welcome:
 def board_of(paths: Paths) -> dict[str, Any] | None:
     """What `headway status` shows; None while no daemon answers."""
     try:
-        found = Client(Address(path=paths.api_socket), ASK_LIMIT_S).get("/api/v1/status", queued=0)
+        found = Client(address(paths.run_dir, {}), ASK_LIMIT_S).get("/api/v1/status", queued=0)
     except HeadwayError:
         return None
     return found if isinstance(found, dict) else None

@@ -9,6 +9,7 @@ import pytest
 
 from headway.core import wishes
 from headway.core.commands import AddJob, Command, Configure, MoveJob, Reply, SetMode, SetWish
+from headway.core.draft import Draft
 from headway.core.model import Ended, Job
 from tests.core.make import Scene, dev, gib, job_spec, service_spec
 
@@ -263,6 +264,19 @@ def test_moving_again_and_again_between_the_same_two_never_loses_its_place() -> 
         first, _, last = order(scene)
         says(scene, MoveJob(target=last, where="after", other=first))
         assert order(scene)[:2] == [first, last]
+
+
+def test_a_move_in_an_order_that_its_asker_did_not_see_is_refused() -> None:
+    """Also when the order changed in the very turn that carries the move out."""
+    scene = Scene(24)
+    for _ in range(3):
+        scene.queue()
+    seen = scene.s.queue["gpu"]
+    first = MoveJob(target="j3", where="top", seen=seen)
+    draft = Draft(scene.s, scene.s.now_s)
+    assert wishes.apply(draft, first).accepted
+    assert wishes.apply(draft, MoveJob(target="j2", where="top", seen=seen)).code == "order_changed"
+    assert [hid for _, hid in draft.done().queue["gpu"]] == ["j3", "j1", "j2"]
 
 
 def test_what_has_ended_is_not_moved() -> None:

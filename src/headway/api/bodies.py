@@ -11,7 +11,30 @@ from headway.core.commands import Reply
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def whole_numbers(cls, given: Any) -> Any:
+        """JSON knows one kind of number: 4.0 is a whole one. `true` and `"4"` are none."""
+        if not isinstance(given, dict):
+            return given
+        return {
+            key: int(one) if isinstance(one, float) and one.is_integer() else one
+            for key, one in given.items()
+        }
+
+
+def one_of(*choices: dict[str, Any]) -> ConfigDict:
+    """Says in the schema which fields go together: each choice is the fields it needs, with what they may be."""
+    return ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"properties": choice, "required": list(choice)} for choice in choices],
+        }
+    )
+
+
+TEXT, NOTHING = {"type": "string"}, {"type": "null"}
 
 
 class ReasonBody(Body):
@@ -52,6 +75,11 @@ class AddBody(Body):
 
 class MoveBody(Body):
     """Where in the queue: `before` and `after` need `other`."""
+
+    model_config = one_of(
+        {"where": {"enum": ["before", "after"]}, "other": TEXT},
+        {"where": {"enum": ["top", "bottom"]}, "other": NOTHING},
+    )
 
     target: str
     where: Literal["top", "bottom", "before", "after"]

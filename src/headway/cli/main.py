@@ -43,6 +43,11 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "stop": ("wishes", "stop"),
         "kill": ("wishes", "kill"),
     },
+    "Let others in": {
+        "token": ("token", "token"),
+        "pin": ("pin", "pin"),
+        "open": ("pin", "open_"),
+    },
     "Run Headway": {
         "init": ("init", "init"),
         "check": ("check", "check"),
@@ -50,6 +55,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "up": ("up", "up"),
         "down": ("up", "down"),
         "mode": ("mode", "mode"),
+        "alert": ("alert", "alert"),
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
         "sim": ("sim", "sim"),

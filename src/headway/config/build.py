@@ -50,7 +50,11 @@ class Built:
     devices: tuple[DeviceSettings, ...]  # empty: every GPU that NVML shows
     gate: Listen
     api: Listen
+    api_read: Literal["open", "token"]
+    api_socket: bool
     alert_command: tuple[str, ...] | None
+    alert_webhook: str | None
+    alert_key_file: str | None
 
 
 def build(
@@ -95,7 +99,11 @@ def build(
         ),
         gate=Listen(host=config.gate.host, port=config.gate.port),
         api=Listen(host=config.api.host, port=config.api.port),
+        api_read=config.api.read,
+        api_socket=config.api.socket,
         alert_command=config.alerts.command,
+        alert_webhook=config.alerts.webhook,
+        alert_key_file=config.alerts.webhook_key_file,
     )
 
 

@@ -50,6 +50,8 @@ def crossed(
     yield from _ports(config)
     if config.headway.backoff_min > config.headway.backoff_max:
         yield Problem(("headway", "backoff_min"), "is longer than backoff_max")
+    if config.alerts.webhook_key_file is not None and config.alerts.webhook is None:
+        yield Problem(("alerts", "webhook_key_file"), "has no meaning without webhook: leave it out")
     for name, service in config.service.items():
         yield from _service(name, service)
         yield from _needs(("service", name), service, service.memory.awake, "awake", known)

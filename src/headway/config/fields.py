@@ -134,6 +134,17 @@ def _upstream(value: str) -> str:
     return value.rstrip("/")
 
 
+def _web_address(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fine = False
+    if not fine or not value.isprintable() or " " in value:
+        raise ValueError('is no address such as "https://example.org/hook"')
+    return value
+
+
 def _schema(kind: str, **more: Any) -> WithJsonSchema:
     return WithJsonSchema({"format": kind, **more})
 
@@ -163,6 +174,7 @@ Priority = Annotated[
 ]
 Port = Annotated[int, Field(ge=0, le=65535)]
 LoopbackHost = Annotated[str, AfterValidator(_loopback)]
+WebAddress = Annotated[str, AfterValidator(_web_address), _schema("address", type="string")]
 PathText = Annotated[str, AfterValidator(_path), _schema("path", type="string")]
 Route = Annotated[str, AfterValidator(_route)]
 Upstream = Annotated[str, AfterValidator(_upstream)]

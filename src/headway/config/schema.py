@@ -20,6 +20,7 @@ from headway.config.fields import (
     Upstream,
     VarName,
     VarText,
+    WebAddress,
     Words,
 )
 from headway.core.model import GIB, Mode
@@ -127,6 +128,11 @@ class ApiConfig(Table):
     """Address to listen on; only this machine for now."""
     port: Port = 8490
     """Port; 0: any free one."""
+    read: Literal["open", "token"] = "open"
+    """open: whoever is on this machine may look. token: only with a token, the PIN or the socket. Changes, and what \
+holds people's own words, always need one of them."""
+    socket: bool = True
+    """false: no Unix socket; programs of this user use the token in run/admin.token, which only they can read."""
 
 
 class AlertsConfig(Table):
@@ -134,6 +140,10 @@ class AlertsConfig(Table):
 
     command: Argv | None = None
     """Run once per alert: facts in HEADWAY_* variables, and as JSON on its standard input."""
+    webhook: WebAddress | None = None
+    """Gets each alert as a POST of JSON; any answer of 2xx will do."""
+    webhook_key_file: PathText | None = None
+    """A file whose content the webhook gets as `Authorization: Bearer`."""
 
 
 class DeviceConfig(Table):

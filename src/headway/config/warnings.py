@@ -41,6 +41,8 @@ def warnings(config: Config, environ: Mapping[str, str], cards: Reading | None =
         yield from _holder(("job", name), job, environ)
     if (command := config.alerts.command) and (no := missing(command[0], ".", environ)):
         yield Problem(("alerts", "command"), no)
+    if (file := config.alerts.webhook_key_file) is not None and not os.access(file, os.R_OK):
+        yield Problem(("alerts", "webhook_key_file"), f"{file} cannot be read")
 
 
 def _cannot_sleep(name: str, service: ServiceConfig, environ: Mapping[str, str]) -> Iterator[Problem]:

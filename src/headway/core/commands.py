@@ -30,9 +30,12 @@ class SetWish:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveJob:
+    """`seen`: its lane as the asker saw it; another one refuses. None: whatever it is by now."""
+
     target: HolderId
     where: Literal["top", "bottom", "before", "after"]
     other: HolderId | None = None
+    seen: tuple[tuple[float, HolderId], ...] | None = None
     by: str = "unknown"
 
 

@@ -226,6 +226,8 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
         return refused(d, "already_ended", job.id, target=job.id, ended=job.ended)
     if lane_of(job, job.id in d.pending) is None:
         return refused(d, "not_queued", job.id, target=job.id, state=job_state(job, d.pending.get(job.id)))
+    if command.seen is not None and tuple(d.lane(job.lane)) != command.seen:
+        return refused(d, "order_changed", job.id, target=job.id)
     line = [entry for entry in d.lane(job.lane) if entry[1] != job.id]
     keys = [key for key, _ in line]
     if command.where in ("before", "after"):

@@ -18,6 +18,7 @@ from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, 
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
 from headway.daemon.applying import Applying, no_config
+from headway.daemon.figures import Figures
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
@@ -33,6 +34,7 @@ from headway.ports import (
     Journal,
     Meter,
     Processes,
+    Pulse,
     Reading,
     RequestLog,
     Roster,
@@ -58,6 +60,7 @@ class Outside:
         lost: called when a part failed without which the daemon is worse than none.
         turned: called in every turn, with the clock's reading: the loop goes on.
         config: what the config says now; raises ConfigInvalid.
+        tokens: by which the gates know callers.
     """
 
     clock: Clock
@@ -77,6 +80,7 @@ class Outside:
     lost: Callable[[], None]
     turned: Callable[[float], None] = lambda now_s: None
     config: Callable[[], Awaitable[Proposed]] = no_config
+    tokens: Callable[[], tuple[wire.Token, ...]] = lambda: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +126,8 @@ class Daemon:
 
     def _wire(self, adopted: Adopted) -> None:
         out, pace = self.out, self.settings.pace
-        self.hub = StateHub(adopted.snapshot)
-        self.recorder = Recorder(out.store, out.journal, out.clock, out.told)
+        self.hub, self.figures = StateHub(adopted.snapshot), Figures()
+        self.recorder = Recorder(out.store, out.journal, out.clock, self._told)
         self.recorder.collect(adopted.draft, adopted.snapshot)
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
@@ -178,6 +182,14 @@ class Daemon:
         await self.recorder.flush(self.hub.snapshot)
         await self.out.store.close()
 
+    def pulse(self) -> Pulse:
+        """How this daemon is."""
+        return self.figures.pulse(self.out.roster.living(), frozenset(self.links.peers))
+
+    def tokens_changed(self) -> None:
+        """The gates learn of it now."""
+        self._publish(self.hub.snapshot)
+
     # ---------------------------------------------------------------- small wires
 
     def _tell(self, fact: Fact) -> None:
@@ -185,6 +197,10 @@ class Daemon:
 
     def _reading(self, reading: Reading) -> None:
         self.loop.tell(*self.watcher.reading(reading))
+
+    def _told(self, event: Event) -> None:
+        self.figures.event(event.code)
+        self.out.told(event)
 
     def _from_gate(self, told: GateState | Troubled) -> None:
         if isinstance(told, Troubled):
@@ -194,6 +210,7 @@ class Daemon:
 
     def _gates(self, s: Snapshot, decision: Decision) -> None:
         self.out.turned(s.now_s)
+        self.figures.turned(self.out.clock.now_s() - s.now_s)
         if self.hub.news or s.now_s >= self._published_s + TABLE_EVERY_S:
             self._publish(s)
         if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):
@@ -203,7 +220,8 @@ class Daemon:
 
     def _publish(self, s: Snapshot) -> None:
         self._published_s = s.now_s
-        self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, self.out.clock.now_s())
+        now_s, tokens = self.out.clock.now_s(), self.out.tokens()
+        self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, now_s, tokens)
 
     async def _tick(self) -> None:
         """Once a second: pings, the fence, the processes of leases, and the request log."""

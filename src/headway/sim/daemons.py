@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 
+from headway.api.access import Access
 from headway.api.app import create_app
 from headway.api.auth import PEER, Asgi, Peer
 from headway.api.parts import Parts
@@ -21,7 +22,7 @@ from headway.drivers.command import CommandDriver
 from headway.drivers.lease import LeaseDriver
 from headway.drivers.process import ProcessDriver
 from headway.drivers.restart import RestartDriver
-from headway.ports import Driver
+from headway.ports import Driver, Kept
 from headway.sim.disk import SimJournal, SimRequests, SimRoutes, SimStore
 from headway.sim.http import SimHttp, SleeperDriver
 from headway.sim.loop import Life
@@ -81,6 +82,16 @@ class _NowConfig:
         return await NOW.daemon.applying.apply(drain, by, dry_run)
 
 
+class _Unkept:
+    """Implements ports.Keeper: nobody there has a token."""
+
+    def kept(self) -> tuple[Kept, ...]:
+        return ()
+
+    async def keep(self, put: Sequence[Kept] = (), gone: Sequence[tuple[str, str]] = ()) -> None:
+        return None
+
+
 class _Now:
     """Hands the one application of this process whatever the daemon of the present world is."""
 
@@ -113,6 +124,7 @@ def _app(clock: SimClock) -> Asgi:
             hub=cast(Any, NOW),
             reader=_NoReader(),
             clock=clock,
+            access=Access(_Unkept(), clock),
             recipes={},
             make_job=lambda fields: adhoc(fields, TABLES),
             tail=lambda run_id, lines: [],

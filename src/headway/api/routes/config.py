@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from headway.api.auth import Peer, peer_of
+from headway.api.auth import Peer, needs, peer_of
 from headway.api.bodies import ApplyBody
 from headway.api.parts import Parts, answer, parts_of
 from headway.core.configs import Applied
@@ -15,7 +15,7 @@ from headway.errors import NotFound
 router = APIRouter(prefix="/api/v1/config", tags=["config"])
 
 
-@router.post("/apply", response_model=Applied)
+@router.post("/apply", response_model=Applied, openapi_extra=needs("admin"))
 async def apply(
     parts: Annotated[Parts, Depends(parts_of)],
     peer: Annotated[Peer, Depends(peer_of)],
