@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetWish
+from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetProdOnly, SetWish
 from headway.errors import StoreFailed
 from tests.parts.false_api import TRAIN, Served, made, serving, snapshot
 
@@ -117,6 +117,7 @@ COMMANDS = {
     "any holder": ("/api/v1/holders/chat/stop", {}, SetWish(target="chat", verb="stop", by="ada")),
     "a service": ("/api/v1/services/chat/hold", {}, SetWish(target="chat", verb="hold", by="ada")),
     "mode": ("/api/v1/mode", {"mode": "shadow"}, SetMode(mode="shadow", by="ada")),
+    "prod only": ("/api/v1/prod-only", {"on": True}, SetProdOnly(on=True, by="ada")),
     "move": (
         "/api/v1/queue/move", {"target": "eval", "where": "before", "other": "j4"},
         MoveJob(target="j2", where="before", other="j4", by="ada"),

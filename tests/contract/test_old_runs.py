@@ -106,3 +106,8 @@ MODES = {
 @pytest.mark.parametrize(("meta", "config", "by"), MODES.values(), ids=MODES.keys())
 def test_who_set_the_mode_outlives_a_restart(meta: dict[str, str], config: str, by: str | None) -> None:
     assert Before(meta=meta).adopt(mode=config).snapshot.mode_by == by
+
+
+def test_that_only_models_run_outlives_a_restart() -> None:
+    assert Before(meta={"prod_only_by": "ada"}).adopt().snapshot.prod_only_by == "ada"
+    assert Before(meta={"prod_only_by": ""}).adopt().snapshot.prod_only_by is None

@@ -68,6 +68,10 @@ class ModeBody(Body):
     mode: Literal["shadow", "live"]
 
 
+class ProdOnlyBody(Body):
+    on: bool = Field(strict=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The command is saved and in force from revision `rev` on; what it starts may take longer."""

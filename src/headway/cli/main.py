@@ -48,6 +48,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "up": ("up", "up"),
         "down": ("up", "down"),
         "mode": ("mode", "mode"),
+        "prod-only": ("mode", "prod_only"),
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
         "sim": ("sim", "sim"),

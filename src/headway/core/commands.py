@@ -43,6 +43,14 @@ class SetMode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetProdOnly:
+    """Only models run: every job steps aside, sleeping services are woken, nothing else starts."""
+
+    on: bool
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
     """The services and recipes of the config, at start and on reload."""
 
@@ -114,7 +122,9 @@ class Claim:
     by: str = "unknown"
 
 
-Command = AddJob | SetWish | MoveJob | SetMode | Configure | AskLease | EndLease | RenewLease | Claim
+Command = (
+    AddJob | SetWish | MoveJob | SetMode | SetProdOnly | Configure | AskLease | EndLease | RenewLease | Claim
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

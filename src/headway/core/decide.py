@@ -12,7 +12,12 @@ from headway.core.room import cheapest_room, could_have, place_of
 from headway.core.rules import ADMIT, STAY
 
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
-GIVES_WAY = ("held", "never_fits", "no_device")  # what it has is in nobody's way while it waits like that
+GIVES_WAY = (
+    "held",
+    "prod_only",
+    "never_fits",
+    "no_device",
+)  # what it has is in nobody's way while it waits like that
 PASSING = ("after", "slots")  # refusals that time ends: one who can never fit is told that instead
 
 

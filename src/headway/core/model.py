@@ -294,6 +294,7 @@ class Snapshot:
     booted_s: float = 0.0  # when this daemon began
     mode: Mode = "live"
     mode_by: str | None = None  # who set it by hand, where the config says the other one
+    prod_only_by: str | None = None  # who said that only models run; None: jobs and leases may start
     policy: Policy = field(default_factory=Policy)
     devices: Mapping[DeviceId, Device] = field(default_factory=dict)
     holders: Mapping[HolderId, Holder] = field(default_factory=dict)

@@ -32,6 +32,10 @@ VERDICTS: Mapping[str, Phrase] = {
         "could not come back from where it is, so it is stopped and started anew",
     ),
     "gap_over": _p("steps aside: {service} is awake on its device", "steps aside for a model that is awake"),
+    "prod_only": _p(
+        "only models run, as {by} said: no job and no lease starts", "only models run: no job and no lease starts",
+        help="headway prod-only off",
+    ),
     "idle_ttl": _p("nobody used it for {idle_s}, so it gives its memory back", "nobody used it for long enough"),
     # rules: who may come
     "shadow": _p(

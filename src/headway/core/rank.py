@@ -65,7 +65,7 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
         rank = (strength, background.since_s, holder.id)
         return Want(holder=holder, form=top, rank=rank, attended=late, waited_s=waited_s)
     moving_up = holder.id in s.pending and s.pending[holder.id].to == top
-    if here or moving_up or holder.spec.keep_awake:
+    if here or moving_up or holder.spec.keep_awake or s.prod_only_by is not None:
         return Want(holder=holder, form=top, rank=(Rank.HOME, holder.since_s, holder.id))
     return None
 

@@ -147,6 +147,7 @@ class Head:
 
     mode: str
     mode_by: str | None  # who set it by hand, while the config says the other one
+    prod_only_by: str | None  # who said that only models run; None: jobs and leases may start
     rev: int
     up_s: float
     devices: tuple[DeviceRow, ...]

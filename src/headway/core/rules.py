@@ -70,8 +70,17 @@ def gap_over(holder: Holder, s: Snapshot) -> Verdict | None:
     return None
 
 
+def jobs_leave(holder: Holder, s: Snapshot) -> Verdict | None:
+    """Only models run, by a person's word."""
+    if s.prod_only_by is None or not isinstance(holder, Job) or holder.form != holder.top:
+        return None
+    return Verdict(code="prod_only", facts={"form": aside_form(holder), "by": s.prod_only_by})
+
+
 def idle_ttl(holder: Holder, s: Snapshot) -> Verdict | None:
-    """A service that nobody used for its idle_ttl."""
+    """A service that nobody used for its idle_ttl. While only models run, nobody else could use its memory."""
+    if s.prod_only_by is not None:
+        return None
     if not isinstance(holder, Service) or holder.spec.idle_ttl_s is None or holder.form != holder.top:
         return None
     if holder.active != 0 or holder.demand or holder.id in s.pending:
@@ -90,7 +99,7 @@ def no_way_back(holder: Holder, s: Snapshot) -> Verdict | None:
     return None
 
 
-STAY: tuple[StayRule, ...] = (wish_aside, left_over, no_way_back, gap_over, idle_ttl)
+STAY: tuple[StayRule, ...] = (wish_aside, left_over, no_way_back, jobs_leave, gap_over, idle_ttl)
 
 
 # ---------------------------------------------------------------- ADMIT: (want, plan, s)
@@ -98,6 +107,13 @@ STAY: tuple[StayRule, ...] = (wish_aside, left_over, no_way_back, gap_over, idle
 
 def shadow(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     return Verdict(code="shadow") if s.mode == "shadow" else None
+
+
+def models_only(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Only models run, by a person's word: no job and no lease begins."""
+    if s.prod_only_by is None or not isinstance(want.holder, Job | Lease):
+        return None
+    return Verdict(code="prod_only", facts={"by": s.prod_only_by})
 
 
 def held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -206,6 +222,7 @@ def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 ADMIT: tuple[AdmitRule, ...] = (
     shadow,
     held,
+    models_only,
     after,
     backoff,
     cannot_move,

@@ -151,5 +151,6 @@ EVENTS: Mapping[str, Phrase] = {
     "daemon.started": _p("daemon started; {known} from before", "daemon started", derive=_known),
     "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
     "commands.undone": _p("could not be saved, so {holders} are as before", "could not be saved, so all is as before"),
+    "prod_only": _p("prod only is {word}, set by {by}", "prod only is {word}"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip

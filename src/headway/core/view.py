@@ -301,6 +301,7 @@ def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
     return Overview(
         mode=top.mode,
         mode_by=top.mode_by,
+        prod_only_by=top.prod_only_by,
         rev=top.rev,
         up_s=top.up_s,
         devices=top.devices,
@@ -317,6 +318,7 @@ def head(s: Snapshot) -> Head:
     return Head(
         mode=s.mode,
         mode_by=s.mode_by,
+        prod_only_by=s.prod_only_by,
         rev=s.rev,
         up_s=s.now_s - s.booted_s,
         devices=devices(s),

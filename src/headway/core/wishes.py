@@ -16,6 +16,7 @@ from headway.core.commands import (
     RenewLease,
     Reply,
     SetMode,
+    SetProdOnly,
     SetWish,
 )
 from headway.core.draft import Draft, lane_of
@@ -42,6 +43,8 @@ def apply(d: Draft, command: Command) -> Reply:
             return _move_job(d, command)
         case SetMode():
             return _set_mode(d, command)
+        case SetProdOnly():
+            return _set_prod_only(d, command)
         case Configure():
             return _configure(d, command)
         case AskLease():
@@ -62,6 +65,14 @@ def _set_mode(d: Draft, command: SetMode) -> Reply:
     d.set(mode=command.mode, mode_by=by)
     d.event("mode", None, mode=command.mode, by=command.by)
     return accepted(d, None, mode=command.mode)
+
+
+def _set_prod_only(d: Draft, command: SetProdOnly) -> Reply:
+    by = command.by if command.on else None
+    if (d.other.get("prod_only_by", d.base.prod_only_by) is None) == command.on:
+        d.set(prod_only_by=by)
+        d.event("prod_only", None, word="on" if command.on else "off", by=command.by)
+    return accepted(d, None, prod_only=command.on)
 
 
 # ---------------------------------------------------------------- new jobs

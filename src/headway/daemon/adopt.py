@@ -91,6 +91,7 @@ def adopt(
         policy=policy,
         mode=mode,
         mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
+        prod_only_by=meta.get("prod_only_by") or None,
         next_job=int(meta.get("next_job", "1")),
         next_lease=int(meta.get("next_lease", "1")),
         fencing=int(meta.get("fencing", "0")),

@@ -14,6 +14,7 @@ from headway.errors import HeadwayError
 from headway.ports import Batch, Clock, Journal, RequestLine, Store
 
 SILENT_S = 0.25
+IN_META = frozenset({"mode", "prod_only_by", "next_job", "next_lease", "fencing", "recipes_seen"})
 
 
 class Recorder:
@@ -112,10 +113,11 @@ class Recorder:
         for event in draft.events:
             self._events.append((event, wall_s))
             self._told(event)
-        if draft.other.keys() & {"mode", "next_job", "next_lease", "fencing", "recipes_seen"}:
+        if draft.other.keys() & IN_META:
             self._meta |= {
                 "mode": s.mode,
                 "mode_by": s.mode_by or "",
+                "prod_only_by": s.prod_only_by or "",
                 "next_job": str(s.next_job),
                 "next_lease": str(s.next_lease),
                 "fencing": str(s.fencing),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from headway.core.draft import Draft
-from headway.core.model import Holder, HolderId, Mode
+from headway.core.model import Holder, HolderId
 
-ModeBy = tuple[Mode, str | None]  # with who set it by hand
+SETTINGS = ("mode", "mode_by", "prod_only_by")  # what commands set for the whole machine
+Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +18,17 @@ class Undo:
     """What the commands of one turn made of what was there before."""
 
     holders: tuple[tuple[Holder | None, Holder], ...]
-    modes: tuple[ModeBy, ModeBy]
+    settings: tuple[Settings, Settings]
 
     @classmethod
-    def of(cls, before: Mapping[HolderId, Holder], mode: ModeBy, draft: Draft) -> Undo:
-        """What changed in the draft since holders and mode were as given."""
+    def of(cls, before: Mapping[HolderId, Holder], settings: Settings, draft: Draft) -> Undo:
+        """What changed in the draft since holders and settings were as given."""
         changed = tuple(
             (before.get(hid), holder)
             for hid, holder in draft.holders.items()
             if before.get(hid) is not holder
         )
-        return cls(changed, (mode, mode_of(draft)))
+        return cls(changed, (settings, settings_of(draft)))
 
     def apply(self, draft: Draft) -> None:
         """Put back what is still as the commands left it; what the world changed since stays."""
@@ -44,15 +46,15 @@ class Undo:
                 if getattr(before, field.name) != getattr(after, field.name) == getattr(now, field.name)
             }
             draft.put(replace(now, **back))
-        was, became = self.modes
-        if was != became == mode_of(draft):
-            draft.set(mode=was[0], mode_by=was[1])
+        was, became = self.settings
+        if was != became == settings_of(draft):
+            draft.set(**was)
         if self.holders:
             draft.event("commands.undone", None, holders=sorted(after.id for _, after in self.holders))
 
 
-NOTHING = Undo((), (("live", None), ("live", None)))
+NOTHING = Undo((), ({}, {}))
 
 
-def mode_of(draft: Draft) -> ModeBy:
-    return draft.other.get("mode", draft.base.mode), draft.other.get("mode_by", draft.base.mode_by)
+def settings_of(draft: Draft) -> Settings:
+    return {name: draft.other.get(name, getattr(draft.base, name)) for name in SETTINGS}

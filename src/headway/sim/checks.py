@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headway.core.decide import never_fits
 from headway.core.lifecycle import rule
-from headway.core.model import Decision, Event, Holder, Job, Move, Rank, Snapshot, Want
+from headway.core.model import Decision, Event, Holder, Job, Lease, Move, Rank, Snapshot, Want
 from headway.core.steps import limit_at_s
 from headway.ports import RunSpec
 
@@ -94,6 +94,8 @@ class Checks:
             self._world.wrong(f"{holder.id} takes {move.devices}, and needs {holder.spec.count}")
         if not move.frees:
             self._alone(move, s)
+        if not move.frees and s.prod_only_by is not None and isinstance(holder, Job | Lease):
+            self._world.wrong(f"{holder.id} goes to {move.form} although only models run")
         pusher = s.holders.get(move.cause or "")
         if move.frees and move.rung == 0 and pusher is not None:
             self._pushed(holder, pusher, pending.source, s)

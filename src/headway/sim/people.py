@@ -112,7 +112,9 @@ class People:
             self.world.api("POST", "/api/v1/queue/move", move, lambda status, reply: None)
         elif what < 0.8:
             self._service_verb(chance.choice(self.world.services).name)
-        elif what < 0.85:
+        elif what < 0.82:
+            self._prod_only()
+        elif what < 0.86:
             self.world.api("POST", "/api/v1/mode", {"mode": "shadow"}, lambda status, reply: None)
             self.world.until_healed(chance.uniform(5.0, 60.0), self._live)
         else:
@@ -154,6 +156,17 @@ class People:
                 self.world.loop.later(1.0, self._live)
 
         self.world.api("POST", "/api/v1/mode", {"mode": "live"}, answered)
+
+    def _prod_only(self) -> None:
+        self.world.api("POST", "/api/v1/prod-only", {"on": True}, lambda status, reply: None)
+        self.world.until_healed(self.chance.uniform(20.0, 200.0), self._all_may_run)
+
+    def _all_may_run(self) -> None:
+        def answered(status: int, reply: dict[str, Any]) -> None:
+            if status in (0, 503):
+                self.world.loop.later(1.0, self._all_may_run)
+
+        self.world.api("POST", "/api/v1/prod-only", {"on": False}, answered)
 
     # ---------------------------------------------------------------- programs of others
 
