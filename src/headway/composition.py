@@ -21,6 +21,7 @@ from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
 from headway.config.build import Built, DeviceSettings, build
+from headway.config.calendar import Calendar
 from headway.config.load import load
 from headway.config.paths import Paths
 from headway.core import phrases
@@ -152,6 +153,7 @@ class Service:
             trouble=_unexpected,
             lost=_leave,
             turned=self.systemd.alive,
+            windows=Calendar(self.built.windows).due,
         )
 
     def _settings(self) -> Settings:

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from headway.cli.main import VERBS, cli
 from headway.client import Address, Client
-from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetProdOnly, SetWish
+from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetWish
 from headway.core.model import Job
 from headway.errors import DaemonAway
 from tests.parts.false_api import TRAIN, Served, made, serving, snapshot
@@ -54,7 +54,6 @@ SHOWN = {
     "service show chat": (["chat", "process"]),
     "events -n 2": (["train (j1): done, ran for 60 s", "chat: done, ran for 60 s"]),
     "mode": (["mode is live"]),
-    "prod-only": (["prod only is off"]),
 }
 
 
@@ -77,7 +76,6 @@ JSON = (
     "service show chat",
     "events",
     "mode",
-    "prod-only",
     "check",
 )
 
@@ -128,7 +126,6 @@ ASKED: dict[str, tuple[Command, str]] = {
     "pause j1": (SetWish(target="j1", verb="pause", by="ada"), "j1 train"),
     "resume j1": (SetWish(target="j1", verb="resume", by="ada"), "j1 train"),
     "retry j1": (SetWish(target="j1", verb="retry", by="ada"), "j1 train"),
-    "prod-only off": (SetProdOnly(on=False, by="ada"), "prod only is off"),
     "mode shadow": (SetMode(mode="shadow", by="ada"), "mode is"),
     "move j3 --top": (MoveJob(target="j3", where="top", by="ada"), "j3 twin: number 2"),
     "move j4 --before eval": (MoveJob(target="j4", where="before", other="j2", by="ada"), "j4 twin"),

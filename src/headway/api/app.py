@@ -18,9 +18,10 @@ from headway.api.routes import (
     queue,
     services,
     status,
+    windows,
 )
 
-ROUTERS = (health, status, devices, services, jobs, leases, claims, holders, queue, history)
+ROUTERS = (health, status, devices, services, jobs, leases, claims, holders, queue, windows, history)
 
 
 def create_app(parts: Parts) -> Asgi:

@@ -68,6 +68,14 @@ class ModeBody(Body):
     mode: Literal["shadow", "live"]
 
 
+class WindowBody(Body):
+    """A window from now on."""
+
+    kind: Literal["slow_wake", "no_model"]
+    for_s: float = Field(gt=0, le=366 * 86400.0, description="how long it is open, in seconds")
+    services: list[str] = Field(default_factory=list, max_length=1000, description="empty: all")
+
+
 class ProdOnlyBody(Body):
     on: bool = Field(strict=True)
 

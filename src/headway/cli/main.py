@@ -49,6 +49,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "down": ("up", "down"),
         "mode": ("mode", "mode"),
         "prod-only": ("mode", "prod_only"),
+        "window": ("window", "window"),
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
         "sim": ("sim", "sim"),

@@ -33,6 +33,10 @@ def show(found: dict[str, Any]) -> None:
         line(f"clients connect to {found['gate']}/v1")
     if words := prod_only_said(found):
         line(words)
+    for window in found["windows"]:
+        if window["state"] == "open":
+            names = ", ".join(window["services"]) or "all services"
+            line(f"window {window['id']} ({window['kind']}) for {names}, {age(window['ends_in_s'])} more")
     for trouble in found["troubles"]:
         line(paint(f"! {trouble['sentence']}", "failed"))
     for device in found["devices"]:

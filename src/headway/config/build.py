@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from headway.config.calendar import WindowPlan
 from headway.config.checks import count_of, index_of, models_of
-from headway.config.schema import Config, Holder, JobConfig, ServiceConfig
+from headway.config.schema import Config, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.core.model import LADDERS, Form, FormName, JobSpec, Mode, MoveRule, Policy, ServiceSpec
 
 LOCAL_UPSTREAM = "http://127.0.0.1:{port}"
@@ -51,6 +52,7 @@ class Built:
     gate: Listen
     api: Listen
     alert_command: tuple[str, ...] | None
+    windows: tuple[WindowPlan, ...] = ()
 
 
 def build(
@@ -96,6 +98,19 @@ def build(
         gate=Listen(host=config.gate.host, port=config.gate.port),
         api=Listen(host=config.api.host, port=config.api.port),
         alert_command=config.alerts.command,
+        windows=tuple(_plan(name, window) for name, window in config.window.items()),
+    )
+
+
+def _plan(name: str, window: WindowConfig) -> WindowPlan:
+    hour, _, minute = (window.end or "").partition(":")
+    return WindowPlan(
+        name=name,
+        kind=window.kind,
+        services=window.services,
+        cron=window.cron,
+        duration_s=window.duration,
+        until=(int(hour), int(minute)) if window.end is not None else None,
     )
 
 

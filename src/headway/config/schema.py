@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway.config.fields import (
     Argv,
     Bytes,
+    ClockTime,
+    CronWords,
     DeviceWords,
     LoopbackHost,
     Name,
@@ -20,7 +22,7 @@ from headway.config.fields import (
     Upstream,
     Words,
 )
-from headway.core.model import GIB, Mode
+from headway.core.model import GIB, Mode, WindowKind
 
 
 class Table(BaseModel):
@@ -248,6 +250,22 @@ class JobConfig(Holder):
     """Words to find it by."""
 
 
+class WindowConfig(Table):
+    """A period with other rules, again and again (see docs/howto/windows.md). Give `duration` or `end`."""
+
+    kind: WindowKind
+    """slow_wake: jobs may take a minute to step aside, and a model is put aside for them sooner. no_model: the
+    services are put aside, and requests for them are refused until its end."""
+    services: Words = ()
+    """Services it is for. Left out: all."""
+    cron: CronWords
+    """When it begins, in five cron words (minute, hour, day, month, weekday), by local time."""
+    duration: Seconds | None = Field(default=None, gt=0)
+    """How long it is open."""
+    end: ClockTime | None = None
+    """The time of day at which it ends, such as "06:30"."""
+
+
 class Config(Table):
     """The whole config."""
 
@@ -260,6 +278,7 @@ class Config(Table):
     device: dict[Name, DeviceConfig] = Field(default_factory=dict)
     service: dict[Name, ServiceConfig] = Field(default_factory=dict)
     job: dict[Name, JobConfig] = Field(default_factory=dict)
+    window: dict[Name, WindowConfig] = Field(default_factory=dict)
 
 
-NAMED = ("device", "service", "job")  # tables that have names: [service.NAME]
+NAMED = ("device", "service", "job", "window")  # tables that have names: [service.NAME]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import fit, leases, rank, steps
+from headway.core import fit, leases, rank, steps, windows
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
 from headway.core.model import Decision, FormName, Holder, Job, Lease, Snapshot, Verdict, Want
@@ -15,6 +15,7 @@ FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
 GIVES_WAY = (
     "held",
     "prod_only",
+    "no_model",
     "never_fits",
     "no_device",
 )  # what it has is in nobody's way while it waits like that
@@ -29,6 +30,7 @@ def decide(s: Snapshot) -> Decision:
     verdicts |= leases.patience(s, verdicts, plan.placed, actions)
     times = [v.until_s for v in verdicts.values() if v.until_s is not None]
     times += leases.times(s)
+    times += windows.times(s)
     times += [steps.limit_at_s(moving) for moving in s.pending.values()]
     if s.mode == "shadow":
         actions = ()

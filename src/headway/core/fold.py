@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import ends, fit, leases, staying
+from headway.core import ends, fit, leases, staying, window_wishes, windows
 from headway.core.draft import Draft
 from headway.core.facts import (
     DeviceRead,
@@ -18,6 +18,7 @@ from headway.core.facts import (
     Observed,
     RunSeen,
     StoreState,
+    WindowsDue,
 )
 from headway.core.model import (
     CloseGate,
@@ -66,6 +67,8 @@ def fold(d: Draft, fact: Fact) -> None:
                 leases.end(d, lease, "gone")
                 if (moving := d.pending.get(lease.id)) is not None:
                     verify(d, moving)  # what has no device is free at once
+        case WindowsDue():
+            window_wishes.due(d, fact)
         case StoreState():
             d.set(store_ok=fact.ok)
             d.event("store.speaks" if fact.ok else "store.silent", None)
@@ -94,6 +97,7 @@ def decided(d: Draft, decision: Decision) -> None:
             d.event(f"gate.{wish}", service.id, rev=gate.rev)
     leases.decided(d, decision.verdicts)
     staying.decided(d, decision.verdicts)
+    windows.turned(d)
 
 
 def _move_asked(d: Draft, move: Move) -> None:
@@ -128,6 +132,7 @@ def _move_asked(d: Draft, move: Move) -> None:
             run_id=move.run_id,
             kill=move.kill,
             shortfall_told=told,
+            cause=before.cause if before and before.frees else move.cause,
             used_before=before.used_before if before and before.frees else used,
         )
     )

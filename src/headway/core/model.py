@@ -40,6 +40,8 @@ from headway.core.spec import Policy as Policy
 from headway.core.spec import ServiceSpec as ServiceSpec
 from headway.core.spec import Spec as Spec
 from headway.core.spec import Step as Step
+from headway.core.spec import Window as Window
+from headway.core.spec import WindowKind as WindowKind
 from headway.core.spec import Wish as Wish
 
 
@@ -167,6 +169,8 @@ class Service(Holder):
     upstream: str | None = None  # with the port of the present run
     stayed: int = 0  # how often in a row it did not step aside as asked, with nothing lower of ours to use
     stayed_until_s: float | None = None  # before that it is not asked again
+    back_s: float | None = None  # it was awake when a no_model window closed it: the end of that window
+    called_back: bool = False  # so that it is ready then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,6 +243,7 @@ class Pending:
     kill: bool = False  # no grace
     failed: bool = False  # its driver said that it cannot
     shortfall_told: bool = False
+    cause: str | None = None  # who needs the room, or the code of the rule that asks for it
     used_before: Mapping[DeviceId, int] = field(default_factory=dict)  # device totals when it was asked
 
 
@@ -305,6 +310,8 @@ class Snapshot:
     next_job: int = 1  # ids are never reused
     next_lease: int = 1  # of leases and claims
     fencing: int = 0  # of the last grant
+    windows: tuple[Window, ...] = ()  # open, or the next of their kind
+    next_window: int = 1
     recipes_seen: frozenset[str] = frozenset()
     store_ok: bool = True
     meter_trouble: str | None = None

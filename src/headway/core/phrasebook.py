@@ -36,6 +36,10 @@ VERDICTS: Mapping[str, Phrase] = {
         "only models run, as {by} said: no job and no lease starts", "only models run: no job and no lease starts",
         help="headway prod-only off",
     ),
+    "no_model": _p(
+        "the window {window} keeps it aside for {in_s} more", "a window keeps it aside",
+        help="headway window stop {window}",
+    ),
     "idle_ttl": _p("nobody used it for {idle_s}, so it gives its memory back", "nobody used it for long enough"),
     # rules: who may come
     "shadow": _p(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headway.core import windows
 from headway.core.fit import Plan, excludes
 from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
@@ -99,7 +100,15 @@ def no_way_back(holder: Holder, s: Snapshot) -> Verdict | None:
     return None
 
 
-STAY: tuple[StayRule, ...] = (wish_aside, left_over, no_way_back, jobs_leave, gap_over, idle_ttl)
+STAY: tuple[StayRule, ...] = (
+    wish_aside,
+    left_over,
+    no_way_back,
+    windows.keeps_aside,
+    jobs_leave,
+    gap_over,
+    idle_ttl,
+)
 
 
 # ---------------------------------------------------------------- ADMIT: (want, plan, s)
@@ -114,6 +123,10 @@ def models_only(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     if s.prod_only_by is None or not isinstance(want.holder, Job | Lease):
         return None
     return Verdict(code="prod_only", facts={"by": s.prod_only_by})
+
+
+def window(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    return windows.closed(want, s)
 
 
 def held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -223,6 +236,7 @@ ADMIT: tuple[AdmitRule, ...] = (
     shadow,
     held,
     models_only,
+    window,
     after,
     backoff,
     cannot_move,

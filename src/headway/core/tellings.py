@@ -91,6 +91,12 @@ REFUSALS: Mapping[str, Phrase] = {
     "line_full": _p(
         "{waiting} leases wait already. Try again later.", "too many leases wait already. Try again later."
     ),
+    "unknown_window": _p("no window is called {target}. `headway window ls` lists them.", "no such window."),
+    "window_not_open": _p(
+        "the window {target} is not open. `headway window ls` says when it is.", "it is not open."
+    ),
+    "too_many_windows": _p("there are {limit} windows already. `headway window stop` ends one."),
+    "not_a_service": _p("{target} is not a service. `headway service ls` lists them.", "that is no service."),
     "store_silent": _p(
         "the database does not answer, so nothing was changed. Try again, or see `headway status`."
     ),
@@ -151,6 +157,16 @@ EVENTS: Mapping[str, Phrase] = {
     "daemon.started": _p("daemon started; {known} from before", "daemon started", derive=_known),
     "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
     "commands.undone": _p("could not be saved, so {holders} are as before", "could not be saved, so all is as before"),
+    "window.added": _p(
+        "window {window} ({kind}) for {services}, for {for_s}, by {by}",
+        "window {window} ({kind}) for {for_s}, by {by}",
+        "a window begins",
+    ),
+    "window.began": _p(
+        "window {window} ({kind}) begins for {services}", "window {window} ({kind}) begins", "a window begins"
+    ),
+    "window.ended": _p("window {window} ({kind}) ends", "a window ends"),
+    "window.stopped": _p("window {window} ({kind}) ended before its time by {by}", "a window was ended"),
     "prod_only": _p("prod only is {word}, set by {by}", "prod only is {word}"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import lease_wishes
+from headway.core import lease_wishes, window_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
@@ -18,6 +18,8 @@ from headway.core.commands import (
     SetMode,
     SetProdOnly,
     SetWish,
+    StartWindow,
+    StopWindow,
 )
 from headway.core.draft import Draft, lane_of
 from headway.core.ends import hold_followers
@@ -45,6 +47,10 @@ def apply(d: Draft, command: Command) -> Reply:
             return _set_mode(d, command)
         case SetProdOnly():
             return _set_prod_only(d, command)
+        case StartWindow():
+            return window_wishes.start(d, command)
+        case StopWindow():
+            return window_wishes.stop(d, command)
         case Configure():
             return _configure(d, command)
         case AskLease():
@@ -298,6 +304,7 @@ def _service(d: Draft, spec: ServiceSpec) -> None:
             form,
             learned_bytes=learned[form.name].learned_bytes,
             enter_s=learned[form.name].enter_s,
+            enters_s=learned[form.name].enters_s,
             leave_s=learned[form.name].leave_s,
         )
         if form.name in learned

@@ -25,6 +25,7 @@ from headway.core.model import (
     Run,
     Service,
     Snapshot,
+    Window,
 )
 from headway.daemon.act import hook_id
 from headway.daemon.observe import run_seen
@@ -47,6 +48,9 @@ INSTANTS = (
     "asked_s",
     "granted_s",
     "expires_s",
+    "begin_s",
+    "end_s",
+    "back_s",
 )
 FIRST_REV = 1
 RUNS_KEPT = 200  # ended runs whose files and logs stay
@@ -85,6 +89,7 @@ def adopt(
     """
     meta = saved.meta
     mode = _mode(meta, config_mode)
+    shift_s = _shift(meta, runs.boot_id, now_s, wall_s)
     base = Snapshot(
         now_s=now_s,
         booted_s=now_s,
@@ -95,11 +100,14 @@ def adopt(
         next_job=int(meta.get("next_job", "1")),
         next_lease=int(meta.get("next_lease", "1")),
         fencing=int(meta.get("fencing", "0")),
+        windows=tuple(
+            codec.from_doc(Window, _shifted(doc, shift_s)) for doc in json.loads(meta.get("windows", "[]"))
+        ),
+        next_window=int(meta.get("next_window", "1")),
         recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
         boot_id=runs.boot_id,
     )
     draft = Draft(base, now_s)
-    shift_s = _shift(meta, runs.boot_id, now_s, wall_s)
     for _, kind, doc in saved.holders:
         if kind in KINDS:
             draft.put(_fresh(codec.from_doc(KINDS[kind], _shifted(json.loads(doc), shift_s)), open_services))

@@ -16,6 +16,7 @@ from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
+from headway.daemon.calendar import news
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
@@ -28,6 +29,7 @@ from headway.daemon.visitors import Visitors
 from headway.ports import (
     Clock,
     Driver,
+    Due,
     Journal,
     Meter,
     Processes,
@@ -55,6 +57,7 @@ class Outside:
         trouble: an exception nobody expected, and where.
         lost: called when a part failed without which the daemon is worse than none.
         turned: called in every turn, with the clock's reading: the loop goes on.
+        windows: of each window of the config the turn that is open at a wall clock, else the next one.
     """
 
     clock: Clock
@@ -73,6 +76,7 @@ class Outside:
     trouble: Callable[[str, BaseException], None]
     lost: Callable[[], None]
     turned: Callable[[float], None] = lambda now_s: None
+    windows: Callable[[float], tuple[Due, ...]] = lambda wall_s: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +164,7 @@ class Daemon:
             self.watcher.watch(holder, run_id)
         for move, pending in adopted.redo:
             self.act.move(move, pending, again=True)
+        self._calendar()  # before the first turn: what is open now is open from the start
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self.watcher.run())
         self.tasks.spawn("tick", self._tick())
@@ -208,11 +213,19 @@ class Daemon:
             s = self.hub.snapshot
             self._fence({sid for sid in s.services if (x := s.service(sid)) and _closing(x)}, turn)
             self.visitors.look()
+            self._calendar()
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:
                 self.tasks.spawn("tidy", self._tidy())
             await asyncio.sleep(TURN_S * self.settings.pace)
+
+    def _calendar(self) -> None:
+        """Windows by the wall clock, which may be set at any time: looked at each second."""
+        clock = self.out.clock
+        fact = news(self.out.windows, self.hub.snapshot, clock.now_s(), clock.wall_s())
+        if fact is not None:
+            self.loop.tell(fact)
 
     def _fence(self, awaited: Collection[str], turn: int) -> None:
         """End gates that a close waited for in vain; say so of one that cannot be ended."""

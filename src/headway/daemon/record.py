@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -14,7 +15,9 @@ from headway.errors import HeadwayError
 from headway.ports import Batch, Clock, Journal, RequestLine, Store
 
 SILENT_S = 0.25
-IN_META = frozenset({"mode", "prod_only_by", "next_job", "next_lease", "fencing", "recipes_seen"})
+IN_META = frozenset(
+    {"mode", "prod_only_by", "windows", "next_window", "next_job", "next_lease", "fencing", "recipes_seen"}
+)
 
 
 class Recorder:
@@ -120,6 +123,8 @@ class Recorder:
                 "prod_only_by": s.prod_only_by or "",
                 "next_job": str(s.next_job),
                 "next_lease": str(s.next_lease),
+                "windows": json.dumps([codec.to_doc(window) for window in s.windows]),
+                "next_window": str(s.next_window),
                 "fencing": str(s.fencing),
                 "recipes_seen": "\n".join(sorted(s.recipes_seen)),
             }

@@ -9,7 +9,7 @@ from typing import Any
 from headway.core.draft import Draft
 from headway.core.model import Holder, HolderId
 
-SETTINGS = ("mode", "mode_by", "prod_only_by")  # what commands set for the whole machine
+SETTINGS = ("mode", "mode_by", "prod_only_by", "windows")  # what commands set for the whole machine
 Settings = Mapping[str, Any]
 
 
@@ -46,9 +46,9 @@ class Undo:
                 if getattr(before, field.name) != getattr(after, field.name) == getattr(now, field.name)
             }
             draft.put(replace(now, **back))
-        was, became = self.settings
-        if was != became == settings_of(draft):
-            draft.set(**was)
+        was, became, now_ = *self.settings, settings_of(draft)
+        if back := {name: was[name] for name in was if was[name] != became[name] == now_[name]}:
+            draft.set(**back)
         if self.holders:
             draft.event("commands.undone", None, holders=sorted(after.id for _, after in self.holders))
 

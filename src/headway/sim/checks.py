@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headway.core import windows
 from headway.core.decide import never_fits
 from headway.core.lifecycle import rule
 from headway.core.model import Decision, Event, Holder, Job, Lease, Move, Rank, Snapshot, Want
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from headway.sim.world import World
 
 SLACK_S = 3.0
+SHUT_S = 30.0  # an engine may be busy with what went past the gate
+SHUT_WAITS = ("stayed", "no_way", "device_busy", "draining")
 STAYS = (
     "beside_only",
     "cannot_step_aside",
@@ -39,6 +42,7 @@ class Checks:
         self.told = _Told()
         self.logged = 0  # whole lines that gates wrote
         self._late: dict[str, float] = {}
+        self._shut_s: dict[str, float] = {}  # since when each is closed and empty in a no_model window
         self._live_s = 0.0  # when the mode was not live for the last time
 
     # ---------------------------------------------------------------- from the world
@@ -67,6 +71,7 @@ class Checks:
 
     def daemon_ended(self) -> None:
         self._late.clear()
+        self._shut_s.clear()
 
     def event(self, event: Event) -> None:
         pass
@@ -83,6 +88,7 @@ class Checks:
             if verdict.code == "reserved":
                 self._reserved(str(verdict.facts["for"]), s)
         self._pending(s)
+        self._windows(s)
         self._ages(s)
 
     def _move(self, move: Move, s: Snapshot) -> None:
@@ -133,6 +139,20 @@ class Checks:
             if over_s > SLACK_S * self._world.pace and hid not in self._late:
                 self._late[hid] = s.now_s
                 self._world.wrong(f"{hid} to {pending.to} is {over_s:.1f} s over its limit")
+
+    def _windows(self, s: Snapshot) -> None:
+        """A model that a window closed is not awake past the close of its gate, and what that waited for."""
+        for sid in s.services:
+            service = s.service(sid)
+            if service is None:
+                continue
+            shut = windows.closing(service, s) is not None and s.mode == "live"
+            if not (shut and service.form == service.top and sid not in s.pending and service.gate.drained):
+                self._shut_s.pop(sid, None)
+            elif s.now_s - self._shut_s.setdefault(sid, s.now_s) > SHUT_S * self._world.pace:
+                why = self._world.verdicts().get(sid)
+                if why is None or why.code not in SHUT_WAITS:
+                    self._world.wrong(f"{sid} is awake in a no_model window, closed and empty: {why}")
 
     def _ages(self, s: Snapshot) -> None:
         """No instant lies in the future, whatever the wall clock does."""

@@ -160,6 +160,7 @@ class SimDaemon:
             log=lambda words, facts: world.trace(f"{words} {dict(facts)}"),
             trouble=lambda where, error: world.wrong(f"unexpected in {where}: {error!r}"),
             lost=self.kill,
+            windows=lambda wall_s: world.calendar.due(wall_s),
         )
 
     def _ask(self, job: Job) -> object:

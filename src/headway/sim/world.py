@@ -6,8 +6,10 @@ import hashlib
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from typing import Any
 
+from headway.config.calendar import Calendar
 from headway.core.facts import JobTold
 from headway.core.model import Decision, Event, Job, Move, Policy, ServiceSpec, Snapshot, Verdict
 from headway.ports import Runs
@@ -61,6 +63,7 @@ class World:
         self.services: tuple[ServiceSpec, ...] = ()
         self.recipes: tuple[tuple[Any, bool], ...] = ()
         self.policy = Policy()
+        self.calendar = Calendar((), UTC)  # a zone of its own: a seed is the same everywhere
         self.metering = "measured"
         self.meter_mode = "ok"
         self.wall_offset_s = 1.7e9
