@@ -44,7 +44,7 @@ COMES = {
     "a model that has no room beside another waits": (
         Scene(24).service().service(service_spec("code"), "stopped"),
         "code",
-        "too_weak",
+        "memory",
     ),
 }
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from headway.core.commands import Reply
+from headway.core.model import Placement
 
 
 class Body(BaseModel):
@@ -30,7 +31,7 @@ class AddBody(Body):
         None, description="memory on each GPU: bytes, or a size such as 14GiB; 0 for none"
     )
     gpus: int | None = Field(None, ge=0, le=64)
-    placement: Literal["gap", "share"] | None = None
+    placement: Placement | None = None
     priority: int | None = Field(None, ge=0, le=100)
     after: list[str] = Field(default_factory=list, max_length=1000)
     hold: bool = False

@@ -202,6 +202,8 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
         after=job.after,
         after_ok=job.after_ok,
         retries=job.retries,
+        max_wait_s=job.max_wait,
+        steps_aside=job.step_aside != "none",
         goal=job.goal,
         tags=job.tags,
     )

@@ -22,7 +22,7 @@ from headway.config.fields import (
     Upstream,
     Words,
 )
-from headway.core.model import GIB, Mode, WindowKind
+from headway.core.model import GIB, Mode, Placement, WindowKind
 
 
 class Table(BaseModel):
@@ -230,8 +230,12 @@ class JobConfig(Holder):
     """It goes on from where it was when started again, without a `saved` command."""
     memory: JobMemory = JobMemory()
     """What it takes on each of its devices."""
-    placement: Literal["gap", "share"] = "gap"
-    """gap: only while no model is awake beside it. share: beside one, if it fits."""
+    placement: Placement = "gap"
+    """gap: only while no model is awake beside it. share: beside one, if it fits. yield: beside one, if it fits, and
+    frozen while it answers. window: like gap, and only while a window is open."""
+    step_aside: Literal["auto", "none"] = "auto"
+    """auto: it is parked where it can be, else stopped and started anew. none: it is not ended for others as long as
+    that can be helped: where a service uses its device it runs in windows only, elsewhere at any time."""
     priority: Priority = 50
     """0 to 100, or background (20), normal (50), high (80); higher goes first."""
     after: Words = ()
@@ -242,6 +246,8 @@ class JobConfig(Holder):
     """Its first entry waits for `headway release`."""
     retries: int = Field(default=0, ge=0, le=1000)
     """Further attempts after a failure."""
+    max_wait: Seconds = 86400.0
+    """After this long in line it goes to the front; memory, placement and gaps count as before."""
     min_residency: Seconds = 60.0
     """How long it runs before another job may push it aside; requests may at once."""
     goal: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import ends, fit, leases, staying, window_wishes, windows
+from headway.core import ends, fit, freezing, leases, line, staying, window_wishes, windows
 from headway.core.draft import Draft
 from headway.core.facts import (
     DeviceRead,
@@ -33,6 +33,7 @@ from headway.core.model import (
     Pending,
     Run,
     Service,
+    Signal,
 )
 from headway.core.readings import device_read, timed, verify
 from headway.core.staying import tell_shortfall
@@ -82,6 +83,9 @@ def decided(d: Draft, decision: Decision) -> None:
     for action in decision.actions:
         if isinstance(action, Move):
             _move_asked(d, action)
+        elif isinstance(action, Signal) and isinstance(job := d.holders[action.holder], Job):
+            changed = freezing.frozen if action.what == "freeze" else freezing.thawed
+            d.put(changed(job, d.now_s))
         elif isinstance(action, OpenGate | CloseGate):
             service = d.holders[action.holder]
             assert isinstance(service, Service)
@@ -98,6 +102,7 @@ def decided(d: Draft, decision: Decision) -> None:
     leases.decided(d, decision.verdicts)
     staying.decided(d, decision.verdicts)
     windows.turned(d)
+    line.turned(d)
 
 
 def _move_asked(d: Draft, move: Move) -> None:

@@ -183,6 +183,9 @@ class Job(Holder):
     lane: str = "gpu"
     key: float = 0.0  # rank: smaller is sooner
     enqueued_s: float = 0.0
+    waits_from_s: float | None = None  # what max_wait counts from; None: from its first enqueue
+    own_key: float | None = None  # its rank key before that
+    fronted: bool = False  # it has waited max_wait, and was put to the front of the line
     ended: Ended | None = None
     ended_s: float | None = None
     exit_code: int | None = None
@@ -192,7 +195,9 @@ class Job(Holder):
     saved_age_s: float | None = None
     saved_point: str | None = None
     progress: float | None = None  # 0..1
+    anyway: bool = False  # a person said that it may start although it cannot step aside
     frozen_by_gate: bool = False
+    frozen_s: float | None = None  # since when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +317,7 @@ class Snapshot:
     fencing: int = 0  # of the last grant
     windows: tuple[Window, ...] = ()  # open, or the next of their kind
     next_window: int = 1
+    front_at_s: float | None = None  # when the next one of a line has waited as long as it may
     recipes_seen: frozenset[str] = frozenset()
     store_ok: bool = True
     meter_trouble: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.core import fit, rank
+from headway.core import fit, rank, windows
 from headway.core.fit import Devices, Leaving, Plan
 from headway.core.lifecycle import loses_work, step_forms
 from headway.core.model import FormName, Holder, Job, Rank, Service, Snapshot, Verdict, Want
@@ -66,6 +66,8 @@ def room_on(
     taken = [plan.reserved[d] for d in devices if plan.reserved.get(d, want.holder.id) != want.holder.id]
     if taken:
         return {}, Verdict(code="reserved", facts={"for": taken[0]})
+    if no := windows.tied(want.holder, devices, s):
+        return {}, no
     if want.rank[0] >= Rank.LEASE:
         for device in devices:
             if no := fit.unmeasured(s.devices[device], s):

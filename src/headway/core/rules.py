@@ -6,6 +6,7 @@ The order of a tuple is the order in which people see reasons.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from headway.core import windows
 from headway.core.fit import Plan, excludes
@@ -78,6 +79,18 @@ def jobs_leave(holder: Holder, s: Snapshot) -> Verdict | None:
     return Verdict(code="prod_only", facts={"form": aside_form(holder), "by": s.prod_only_by})
 
 
+def window_over(holder: Holder, s: Snapshot) -> Verdict | None:
+    """A job that runs in windows only, and none is open, or none over a model that uses its device."""
+    if not isinstance(holder, Job) or holder.form != holder.top or not windows.bound(holder):
+        return None
+    if holder.spec.placement != "window":
+        no = windows.tied(holder, holder.devices, s)
+        return no and replace(no, facts={**no.facts, "form": aside_form(holder)})
+    if any(windows.is_open(one, s.now_s) for one in s.windows):
+        return None
+    return Verdict(code="outside_window", facts={"form": aside_form(holder)}, until_s=windows.next_begin_s(s))
+
+
 def idle_ttl(holder: Holder, s: Snapshot) -> Verdict | None:
     """A service that nobody used for its idle_ttl. While only models run, nobody else could use its memory."""
     if s.prod_only_by is not None:
@@ -106,6 +119,7 @@ STAY: tuple[StayRule, ...] = (
     no_way_back,
     windows.keeps_aside,
     jobs_leave,
+    window_over,
     gap_over,
     idle_ttl,
 )
@@ -126,7 +140,8 @@ def models_only(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 
 
 def window(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
-    return windows.closed(want, s)
+    """A model that a window closed, and a job that runs in windows only while none is open."""
+    return windows.closed(want, s) or windows.not_yet(want, s)
 
 
 def held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:

@@ -137,6 +137,8 @@ class JobSpec(Spec):
     after: tuple[str, ...] = ()
     after_ok: tuple[str, ...] = ()
     retries: int = 0
+    steps_aside: bool = True  # False: it must not be ended for others, and cannot give its memory back either
+    max_wait_s: float | None = 86400.0  # then it goes to the front of the line
     min_residency_s: float = 60.0
     goal: str | None = None
     tags: tuple[str, ...] = ()

@@ -107,6 +107,7 @@ REFUSALS: Mapping[str, Phrase] = {
 EVENTS: Mapping[str, Phrase] = {
     "job.added": _p("queued by {by}"),
     "job.asked": _p("{by} asked: {verb}"),
+    "job.fronted": _p("waited {waited_s}, so it goes to the front of the line", "goes to the front of the line"),
     "job.moved": _p("moved {where} {other} by {by}", "moved to the {where} by {by}", "moved in the queue"),
     "job.saved": _p("saved: {point}", "saved its work"),
     "job.done": _p("done, ran for {ran_s}", "done"),

@@ -14,6 +14,7 @@ from headway.core.device_rows import device_row as device_row
 from headway.core.device_rows import devices as devices
 from headway.core.device_rows import troubles as troubles
 from headway.core.draft import LEASE_LANE
+from headway.core.freezing import frozen_for_s
 from headway.core.model import Holder, HolderId, Job, Lease, Service, Snapshot, Verdict
 from headway.core.phrases import help_for, note, sentence
 from headway.core.rows import (
@@ -281,7 +282,8 @@ def _seen_bytes(holder: Holder, s: Snapshot) -> int | None:
 
 def ran_s(job: Job, s: Snapshot) -> float:
     """Running time over all its runs, up to now."""
-    return job.ran_s + (s.now_s - job.since_s if job.form == job.top and job.ended is None else 0.0)
+    now_s = s.now_s - job.since_s - frozen_for_s(job, s.now_s)
+    return job.ran_s + (now_s if job.form == job.top and job.ended is None else 0.0)
 
 
 def _quiet_s(service: Service, s: Snapshot) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from headway.core.draft import Draft
-from headway.core.lifecycle import aside_form, rule, step_forms
+from headway.core.lifecycle import aside_form, gated, rule, step_forms
 from headway.core.model import (
     FormName,
     Holder,
@@ -82,6 +82,43 @@ def closed(want: Want, s: Snapshot) -> Verdict | None:
     if window is None:
         return None
     return Verdict(code="no_model", facts={"window": window.id}, until_s=window.end_s)
+
+
+def not_yet(want: Want, s: Snapshot) -> Verdict | None:
+    """A job that runs in windows only, and none is open."""
+    if not isinstance(want.holder, Job) or want.holder.spec.placement != "window":
+        return None
+    if any(is_open(window, s.now_s) for window in s.windows):
+        return None
+    return Verdict(code="outside_window", until_s=next_begin_s(s))
+
+
+def bound(holder: Holder) -> bool:
+    """Does it run in windows only, where a model may want its device? By its placement, or as it cannot step aside."""
+    if not isinstance(holder, Job) or holder.spec.placement not in ("gap", "window"):
+        return False
+    return holder.spec.placement == "window" or not (holder.spec.steps_aside or holder.anyway)
+
+
+def tied(holder: Holder, devices: tuple[str, ...], s: Snapshot) -> Verdict | None:
+    """It cannot step aside, and a model that no window is over uses one of these devices: it stays off them."""
+    if not isinstance(holder, Job) or not bound(holder) or holder.spec.placement == "window":
+        return None
+    for sid in s.services:
+        service = s.service(sid)
+        if service is None or not gated(service) or over(sid, s) is not None:
+            continue
+        at = candidates(service, s) or (tuple(s.devices) if len(s.devices) <= service.spec.count else ())
+        if set(at) & set(devices):
+            return Verdict(code="no_way_aside", facts={"service": sid}, until_s=next_begin_s(s))
+    return None
+
+
+def in_place_of(want: Want, victim: Holder, s: Snapshot) -> Verdict | None:
+    """It takes the memory of a model only in a window that is over that model."""
+    if not bound(want.holder) or not isinstance(victim, Service) or over(victim.id, s) is not None:
+        return None
+    return Verdict(code="outside_window", facts={"service": victim.id}, until_s=next_begin_s(s))
 
 
 # ---------------------------------------------------------------- time

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headway.core import codec, wishes
+from headway.core import codec, freezing, wishes
 from headway.core.commands import Configure
 from headway.core.draft import Draft
 from headway.core.facts import LeaseGone, RunSeen
@@ -51,6 +51,9 @@ INSTANTS = (
     "begin_s",
     "end_s",
     "back_s",
+    "frozen_s",
+    "waits_from_s",
+    "own_key",
 )
 FIRST_REV = 1
 RUNS_KEPT = 200  # ended runs whose files and logs stay
@@ -103,6 +106,7 @@ def adopt(
         windows=tuple(
             codec.from_doc(Window, _shifted(doc, shift_s)) for doc in json.loads(meta.get("windows", "[]"))
         ),
+        front_at_s=now_s,  # the line is looked at anew
         next_window=int(meta.get("next_window", "1")),
         recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
         boot_id=runs.boot_id,
@@ -110,7 +114,8 @@ def adopt(
     draft = Draft(base, now_s)
     for _, kind, doc in saved.holders:
         if kind in KINDS:
-            draft.put(_fresh(codec.from_doc(KINDS[kind], _shifted(json.loads(doc), shift_s)), open_services))
+            holder = codec.from_doc(KINDS[kind], _shifted(json.loads(doc), shift_s))
+            draft.put(_fresh(holder, open_services, now_s))
     intents = [codec.from_doc(Pending, _shifted(doc, shift_s)) for doc in _intents(saved, journal)]
     rowless = [pending for pending in intents if pending.holder not in draft.holders]
     for pending in intents:
@@ -159,9 +164,11 @@ def _shifted(doc: dict[str, Any], shift_s: float) -> dict[str, Any]:
     return {k: v + shift_s if k in INSTANTS and isinstance(v, int | float) else v for k, v in doc.items()}
 
 
-def _fresh(holder: Holder, open_services: Mapping[str, str | None]) -> Holder:
-    """Only what is still true after a crash: no demand, no reading, no readiness."""
+def _fresh(holder: Holder, open_services: Mapping[str, str | None], now_s: float) -> Holder:
+    """Only what is still true after a crash: no demand, no reading, no readiness, nobody frozen."""
     holder = replace(holder, seen_bytes={})
+    if isinstance(holder, Job) and holder.frozen_by_gate:
+        return freezing.thawed(holder, now_s)
     if not isinstance(holder, Service):
         return holder
     is_open = holder.id in open_services

@@ -164,6 +164,14 @@ class Daemon:
             self.watcher.watch(holder, run_id)
         for move, pending in adopted.redo:
             self.act.move(move, pending, again=True)
+        for job in adopted.snapshot.holders.values():
+            if (
+                isinstance(job, Job)
+                and job.spec.placement == "yield"
+                and job.run is not None
+                and job.run.alive
+            ):
+                out.runs.signal(job.run.id, freeze=False)  # what froze it is not known to go on
         self._calendar()  # before the first turn: what is open now is open from the start
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self.watcher.run())

@@ -65,8 +65,12 @@ class People:
             options["saved"] = ["sim", "saved"]
         if chance.random() < 0.4:
             options["min_residency"] = "0s"
+        if chance.random() < 0.3:
+            options["max_wait"] = "2min"
+        if chance.random() < 0.1:
+            options["step_aside"] = "none"
         body: dict[str, Any] = {"argv": ["work", name], "name": name, "options": options}
-        body["placement"] = chance.choice(["gap", "gap", "share"])
+        body["placement"] = chance.choice(["gap", "gap", "gap", "share", "yield", "yield", "window"])
         body["priority"] = chance.choice([20, 50, 50, 80])
         body["gpu"] = 0 if kind == "cpu" else need if chance.random() < 0.9 else None
         habit.guessed = body["gpu"] is None
