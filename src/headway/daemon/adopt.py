@@ -103,10 +103,7 @@ def adopt(
         next_job=int(meta.get("next_job", "1")),
         next_lease=int(meta.get("next_lease", "1")),
         fencing=int(meta.get("fencing", "0")),
-        windows=tuple(
-            codec.from_doc(Window, _shifted(doc, shift_s)) for doc in json.loads(meta.get("windows", "[]"))
-        ),
-        front_at_s=now_s,  # the line is looked at anew
+        windows=_windows(meta, shift_s),
         next_window=int(meta.get("next_window", "1")),
         recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
         boot_id=runs.boot_id,
@@ -143,6 +140,11 @@ def _know_devices(draft: Draft) -> None:
         for device in (*holder.devices, *(moving.devices if moving else ())):
             name = device.rpartition("/")[2]
             draft.devices.setdefault(device, Device(id=device, name=name, trouble="not_read_yet"))
+
+
+def _windows(meta: Mapping[str, str], shift_s: float) -> tuple[Window, ...]:
+    docs = json.loads(meta.get("windows", "[]"))
+    return tuple(codec.from_doc(Window, _shifted(doc, shift_s)) for doc in docs)
 
 
 def _mode(meta: Mapping[str, str], config_mode: str) -> Any:

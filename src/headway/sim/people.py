@@ -70,7 +70,7 @@ class People:
         if chance.random() < 0.1:
             options["step_aside"] = "none"
         body: dict[str, Any] = {"argv": ["work", name], "name": name, "options": options}
-        body["placement"] = chance.choice(["gap", "gap", "gap", "share", "yield", "yield", "window"])
+        body["placement"] = chance.choice(["gap", "gap", "gap", "gap", "share", "yield", "window"])
         body["priority"] = chance.choice([20, 50, 50, 80])
         body["gpu"] = 0 if kind == "cpu" else need if chance.random() < 0.9 else None
         habit.guessed = body["gpu"] is None
