@@ -11,7 +11,7 @@ from headway.core.commands import SetWish, StartWindow
 from headway.core.decide import decide
 from headway.core.ends import run_ended
 from headway.core.fold import decided
-from headway.core.model import GIB, Move, Signal
+from headway.core.model import GIB, Move, Policy, Signal
 from headway.core.view import ran_s
 from tests.core.lease_scene import settled
 from tests.core.make import T0_S, Scene, job_spec, service_spec
@@ -170,6 +170,18 @@ TIED = {
 def test_where_a_job_runs_that_cannot_step_aside(name: str) -> None:
     scene, expected = TIED[name]
     assert settled(scene.read(), "train").code == expected
+
+
+def test_a_job_that_cannot_step_aside_reserves_no_device_that_it_may_not_have() -> None:
+    scene = (
+        Scene(24)
+        .service(form="stopped")
+        .job(STUCK, "stopped", key=-1e9)
+        .job(job_spec("other", 20), "stopped")
+    )
+    scene = with_mode(scene, policy=Policy(reserve_after_s=1.0))
+    assert settled(scene.read(), "train").code == "no_way_aside"
+    assert settled(scene, "other").code == "goes"
 
 
 def test_one_that_cannot_step_aside_leaves_at_the_end_of_its_window_where_a_model_uses_its_device() -> None:

@@ -100,7 +100,7 @@ def could_have(want: Want, plan: Plan, s: Snapshot) -> Devices:
     others = [s.holders[hid] for hid in {*plan.placed, *plan.standing} if hid != want.holder.id]
     going = {other.id: form for other in others if (form := _in_time(other, want, plan, s))}
     for devices in fit.placements(want, plan):
-        if not plan.short_on(devices, want, going):
+        if not plan.short_on(devices, want, going) and not windows.tied(want.holder, devices, s):
             return devices
     return ()
 

@@ -14,6 +14,7 @@ from headway.core import wire
 from headway.core.commands import Configure
 from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
+from headway.core.windows import is_open
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
 from headway.daemon.calendar import news
@@ -122,6 +123,7 @@ class Daemon:
 
     def _wire(self, adopted: Adopted) -> None:
         out, pace = self.out, self.settings.pace
+        self._open: list[str] = []  # windows, as the gates know them
         self.hub = StateHub(adopted.snapshot)
         self.recorder = Recorder(out.store, out.journal, out.clock, out.told)
         self.recorder.collect(adopted.draft, adopted.snapshot)
@@ -202,7 +204,9 @@ class Daemon:
 
     def _gates(self, s: Snapshot, decision: Decision) -> None:
         self.out.turned(s.now_s)
-        if self.hub.news or s.now_s >= self._published_s + TABLE_EVERY_S:
+        open_ = [window.id for window in s.windows if is_open(window, s.now_s)]
+        if self.hub.news or open_ != self._open or s.now_s >= self._published_s + TABLE_EVERY_S:
+            self._open = open_
             self._publish(s)
         if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):
             self.links.merge_all(self.out.clock.now_s())
