@@ -147,6 +147,7 @@ class World:
         for number in sorted(self._wounds):
             self._end_wound(number)
         self.disk.hangs_until_s = 0.0
+        self.calendar = Calendar((), UTC)  # what comes again and again would never come to rest
 
     # ---------------------------------------------------------------- programs
 
