@@ -26,6 +26,7 @@ from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
 from headway.config.build import Built, DeviceSettings
+from headway.config.calendar import Calendar
 from headway.config.paths import Paths
 from headway.config.running import Running
 from headway.core import phrases
@@ -134,6 +135,7 @@ class Service:
             LinuxClock().now_s, lambda way, words: log.warning("alert failed", way=way, error=words)
         )
         self.errands = Tasks(_unexpected)
+        self.calendar = Calendar(self.built.windows)
         self.systemd = Systemd(os.environ)
         self.applying: Applying | None = None
         self.hung_up = self.reloading = False
@@ -143,7 +145,7 @@ class Service:
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGHUP,))  # see app.daemon
         async with aiohttp.ClientSession() as http:
-            self.config.heard_by(lambda built: self.alerts.use(alert_ways(built, http)))
+            self.config.heard_by(lambda built: self._heard(built, http))
             self.alerts.use(alert_ways(self.built, http))
             self.errands.spawn("alerts", self.alerts.run())
             self.daemon = Daemon(self._outside(http), self._settings())
@@ -182,6 +184,7 @@ class Service:
             turned=self.systemd.alive,
             config=self.config.read,
             tokens=self.access.tokens.for_gates,
+            windows=lambda wall_s: self.calendar.due(wall_s),
         )
 
     def _settings(self) -> Settings:
@@ -235,6 +238,10 @@ class Service:
             config=self.applying,
             version=__version__,
         )
+
+    def _heard(self, built: Built, http: aiohttp.ClientSession) -> None:
+        self.alerts.use(alert_ways(built, http))
+        self.calendar = Calendar(built.windows)
 
     def _reload(self) -> None:
         """SIGHUP: one while a config is being applied is another look at the file after that."""

@@ -19,6 +19,7 @@ from headway.core.model import (
     HolderId,
     MoveRule,
     Snapshot,
+    WindowKind,
 )
 from headway.core.records import AlertSent as AlertSent
 from headway.core.records import Kept as Kept
@@ -357,6 +358,20 @@ class RequestLog(Protocol):
 
     def read(self, name: str, start: int, count_bytes: int) -> bytes:
         """At most that many bytes from `start`. Raises OSError."""
+
+
+# ---------------------------------------------------------------- the calendar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """One turn of a window of the config, in seconds since the epoch."""
+
+    id: str
+    kind: WindowKind
+    services: tuple[str, ...]
+    begin_wall_s: float
+    end_wall_s: float
 
 
 # ---------------------------------------------------------------- towards people

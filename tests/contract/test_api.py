@@ -9,9 +9,19 @@ from typing import Any
 
 import pytest
 
-from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetWish
+from headway.core.commands import (
+    AddJob,
+    Command,
+    MoveJob,
+    Reply,
+    SetMode,
+    SetProdOnly,
+    SetWish,
+    StartWindow,
+    StopWindow,
+)
 from headway.errors import StoreFailed
-from tests.parts.false_api import TRAIN, Served, made, serving, snapshot
+from tests.parts.false_api import TRAIN, Clock, Served, made, serving, snapshot
 
 pytestmark = pytest.mark.contract
 
@@ -116,6 +126,12 @@ COMMANDS = {
     "any holder": ("/api/v1/holders/chat/stop", {}, SetWish(target="chat", verb="stop", by="ada")),
     "a service": ("/api/v1/services/chat/hold", {}, SetWish(target="chat", verb="hold", by="ada")),
     "mode": ("/api/v1/mode", {"mode": "shadow"}, SetMode(mode="shadow", by="ada")),
+    "prod only": ("/api/v1/prod-only", {"on": True}, SetProdOnly(on=True, by="ada")),
+    "a window": (
+        "/api/v1/windows", {"kind": "no_model", "for_s": 60, "services": ["chat"]},
+        StartWindow(kind="no_model", for_s=60.0, services=("chat",), wall_s=Clock().wall_s(), by="ada"),
+    ),
+    "the end of a window": ("/api/v1/windows/w1/stop", {}, StopWindow(target="w1", by="ada")),
     "move": (
         "/api/v1/queue/move", {"target": "eval", "where": "before", "other": "j4"},
         MoveJob(target="j2", where="before", other="j4", by="ada"),

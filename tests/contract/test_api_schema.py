@@ -29,16 +29,20 @@ Headers = Callable[[], dict[str, str]]
 CONFIG = SchemathesisConfig.from_dict(
     {
         "generation": {"max-examples": EXAMPLES, "database": "none", "deterministic": not WHOLE},
-        # what a driver, a recipe or a program can take is not in the document: a command that fits it may be refused
+        # what a driver, a recipe or a program can take, which processes live and what fits is not in the document:
+        # what fits it may be refused
         "operations": [
             {
-                "include-name": "POST /api/v1/jobs",
+                "include-name": f"POST /api/v1/{what}",
                 "checks": {
                     "positive_data_acceptance": {
                         "expected-statuses": ["2xx", "401", "403", "404", "409", "422"]
                     }
                 },
-            },
+            }
+            for what in ("jobs", "leases", "claims", "windows")
+        ]
+        + [
             # a POST to this path is one of a verb called "log", and there is none: 422
             {"include-path-regex": "/log$", "checks": {"unsupported_method": {"enabled": False}}},
         ],

@@ -8,7 +8,7 @@ from headway.config.load import load
 from headway.config.problems import lines_of
 from headway.core.model import GIB
 from headway.errors import ConfigInvalid
-from tests.configs import CHAT, RENDER, SIM, TRAIN, loaded, refused, written
+from tests.configs import CHAT, NIGHT, RENDER, SIM, TRAIN, loaded, refused, written
 
 pytestmark = pytest.mark.core
 
@@ -20,6 +20,14 @@ ERRORS = {
     "unknown table": ('[services.chat]\ndriver = "process"\n', "config.toml:1 services: unknown table", '"service"'),
     "missing key": ('\n\n[job.train]\nstart = ["x"]\n', "config.toml:3 [job.train] driver: is missing", ""),
     "unknown driver": (TRAIN.replace("restart", "restrat"), "config.toml:2 [job.train] driver: must be one of", '"restart"'),
+    "window without an end": (NIGHT, "config.toml:1 [window.night]: says no end", "duration"),
+    "window with two ends": (NIGHT + 'end = "06:00"\nduration = "2h"\n', "config.toml:1 [window.night]: give duration or end", ""),
+    "window with a clock for cron": (NIGHT.replace("0 22 * * *", "22:00") + 'end = "06:00"\n', "config.toml:3 [window.night] cron: must be five cron words", ""),
+    "window that ends at 24:30": (NIGHT + 'end = "24:30"\n', "config.toml:4 [window.night] end: must be a time of day", "06:30"),
+    "window of no length": (NIGHT + "duration = 0\n", "config.toml:4 [window.night] duration: must be more than 0", ""),
+    "window of an unknown kind": (NIGHT.replace("no_model", "no_models") + 'end = "06:00"\n', "config.toml:2 [window.night] kind: must be one of", '"no_model"'),
+    "window over an unknown service": (CHAT + NIGHT + 'end = "06:00"\nservices = ["chta"]\n', "config.toml:8 [window.night] services: no service", '"chat"'),
+    "window with the name of one by hand": (NIGHT.replace("night", "w7") + 'end = "06:00"\n', "config.toml:1 [window.w7]: is a name for windows", ""),
     "unknown mode": ('mode = "alive"\n', "config.toml:1 mode: must be one of", '"live"'),
     "bad name": (CHAT.replace("chat", '"My Chat"'), 'config.toml:1 [service."My Chat"]: is no name', ""),
     "name with a capital": (CHAT.replace("chat", "Chat"), "config.toml:1 [service.Chat]: is no name", ""),

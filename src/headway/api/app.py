@@ -28,6 +28,7 @@ from headway.api.routes import (
     queue,
     services,
     status,
+    windows,
 )
 
 ROUTERS = (
@@ -40,6 +41,7 @@ ROUTERS = (
     claims,
     holders,
     queue,
+    windows,
     config,
     history,
     alerts,

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from headway.core.commands import Reply
+from headway.core.model import Placement
 
 
 class Body(BaseModel):
@@ -53,7 +54,7 @@ class AddBody(Body):
         None, description="memory on each GPU: bytes, or a size such as 14GiB; 0 for none"
     )
     gpus: int | None = Field(None, ge=0, le=64)
-    placement: Literal["gap", "share"] | None = None
+    placement: Placement | None = None
     priority: int | None = Field(None, ge=0, le=100)
     after: list[str] = Field(default_factory=list, max_length=1000)
     hold: bool = False
@@ -101,6 +102,18 @@ class ApplyBody(Body):
 
 class ModeBody(Body):
     mode: Literal["shadow", "live"]
+
+
+class WindowBody(Body):
+    """A window from now on."""
+
+    kind: Literal["slow_wake", "no_model"]
+    for_s: float = Field(gt=0, le=366 * 86400.0, description="how long it is open, in seconds")
+    services: list[str] = Field(default_factory=list, max_length=1000, description="empty: all")
+
+
+class ProdOnlyBody(Body):
+    on: bool = Field(strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class Priority(click.ParamType[int]):
 @click.option("--gpus", type=click.IntRange(0), help="How many GPUs; 0 for none.  [default: 1]")
 @click.option("--name", help="What to call it.  [default: the command's name]")
 @click.option("--priority", type=Priority(), help="Higher goes first.  [default: normal]")
-@click.option("--placement", type=click.Choice(["gap", "share"]), help="When it may run.")
+@click.option("--placement", type=click.Choice(["gap", "share", "yield", "window"]), help="When it may run.")
 @click.option(
     "--after", multiple=True, metavar="ID", help="Start only when that job is over. May be repeated."
 )

@@ -56,6 +56,8 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "down": ("up", "down"),
         "mode": ("mode", "mode"),
         "alert": ("alert", "alert"),
+        "prod-only": ("mode", "prod_only"),
+        "window": ("window", "window"),
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
         "sim": ("sim", "sim"),

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from headway.config.calendar import WindowPlan
 from headway.config.checks import count_of, index_of, models_of
-from headway.config.schema import Config, Holder, JobConfig, ServiceConfig
+from headway.config.schema import Config, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.core.model import LADDERS, Form, FormName, JobSpec, Mode, MoveRule, Policy, ServiceSpec
 
 LOCAL_UPSTREAM = "http://127.0.0.1:{port}"
@@ -55,6 +56,7 @@ class Built:
     alert_command: tuple[str, ...] | None
     alert_webhook: str | None
     alert_key_file: str | None
+    windows: tuple[WindowPlan, ...] = ()
 
 
 def build(
@@ -104,6 +106,19 @@ def build(
         alert_command=config.alerts.command,
         alert_webhook=config.alerts.webhook,
         alert_key_file=config.alerts.webhook_key_file,
+        windows=tuple(_plan(name, window) for name, window in config.window.items()),
+    )
+
+
+def _plan(name: str, window: WindowConfig) -> WindowPlan:
+    hour, _, minute = (window.end or "").partition(":")
+    return WindowPlan(
+        name=name,
+        kind=window.kind,
+        services=window.services,
+        cron=window.cron,
+        duration_s=window.duration,
+        until=(int(hour), int(minute)) if window.end is not None else None,
     )
 
 
@@ -195,6 +210,8 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
         after=job.after,
         after_ok=job.after_ok,
         retries=job.retries,
+        max_wait_s=job.max_wait,
+        steps_aside=job.step_aside != "none",
         goal=job.goal,
         tags=job.tags,
     )

@@ -9,7 +9,7 @@ from itertools import combinations
 
 from headway.config.placeholders import OURS as OURS_IN_TEXTS
 from headway.config.problems import Problem, did_you_mean
-from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig
+from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.core.units import size_text
 
 OURS = {
@@ -61,6 +61,8 @@ def crossed(
         yield from _after(name, job, names)
     for name in sorted(set(names.get("service", ())) & set(names.get("job", ()))):
         yield Problem(("job", name), "a service has this name too: services and jobs share their names")
+    for name, window in config.window.items():
+        yield from _window(name, window, names.get("service", ()))
     yield from _models(config)
     yield from _cycles(config)
     yield from _pinned(config, known)
@@ -197,6 +199,23 @@ def device_words(known: list[Known]) -> Iterator[str]:
 def count_of(holder: Holder) -> int:
     """Devices that a holder needs."""
     return holder.gpus if holder.gpus is not None else max(1, len(holder.devices))
+
+
+# ---------------------------------------------------------------- windows
+
+
+def _window(name: str, window: WindowConfig, services: Collection[str]) -> Iterator[Problem]:
+    path = ("window", name)
+    if (window.duration is None) == (window.end is None):
+        yield Problem(
+            path,
+            "says no end: give duration or end" if window.end is None else "give duration or end, not both",
+        )
+    if re.fullmatch(r"w\d+", name):
+        yield Problem(path, "is a name for windows that are opened by hand: choose another")
+    for other in window.services:
+        if other not in services:
+            yield Problem((*path, "services"), f'no service "{other}"{did_you_mean(other, services)}')
 
 
 # ---------------------------------------------------------------- services

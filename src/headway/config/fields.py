@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo, WithJsonSchema
 
+from headway.config.calendar import cron_error
 from headway.core.units import duration_text, parse_duration, parse_size, size_text
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -145,6 +146,21 @@ def _web_address(value: str) -> str:
     return value
 
 
+def _cron(value: str) -> str:
+    if (no := cron_error(value)) is not None:
+        raise ValueError(
+            f'must be five cron words such as "0 22 * * *" (every day at 22:00), not "{value}" ({no})'
+        )
+    return value
+
+
+def _clock(value: str) -> str:
+    hour, colon, minute = value.partition(":")
+    if not (colon and len(minute) == 2 and (hour + minute).isdigit() and int(hour) < 24 and int(minute) < 60):
+        raise ValueError(f'must be a time of day such as "06:30", not "{value}"')
+    return value
+
+
 def _schema(kind: str, **more: Any) -> WithJsonSchema:
     return WithJsonSchema({"format": kind, **more})
 
@@ -177,4 +193,6 @@ LoopbackHost = Annotated[str, AfterValidator(_loopback)]
 WebAddress = Annotated[str, AfterValidator(_web_address), _schema("address", type="string")]
 PathText = Annotated[str, AfterValidator(_path), _schema("path", type="string")]
 Route = Annotated[str, AfterValidator(_route)]
+CronWords = Annotated[str, AfterValidator(_cron), _schema("cron", type="string")]
+ClockTime = Annotated[str, AfterValidator(_clock), _schema("time of day", type="string")]
 Upstream = Annotated[str, AfterValidator(_upstream)]

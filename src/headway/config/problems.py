@@ -83,7 +83,8 @@ def _words(detail: ErrorDetails, path: Keys) -> str:
         return "is missing"
     if kind == "extra_forbidden":
         what = "table" if len(path) == 1 and isinstance(given, Mapping) else "key"
-        return f"unknown {what}{_hint(path)}"
+        near = did_you_mean(path[0], Config.model_fields) if what == "table" else ""
+        return f"unknown {what}{near or _hint(path)}"
     if kind == "value_error":
         return str(facts["error"])
     if kind == "string_pattern_mismatch" and facts.get("pattern") == NAME_PATTERN:

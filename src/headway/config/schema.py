@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway.config.fields import (
     Argv,
     Bytes,
+    ClockTime,
+    CronWords,
     DeviceWords,
     LoopbackHost,
     Name,
@@ -23,7 +25,7 @@ from headway.config.fields import (
     WebAddress,
     Words,
 )
-from headway.core.model import GIB, Mode
+from headway.core.model import GIB, Mode, Placement, WindowKind
 
 
 class Table(BaseModel):
@@ -240,8 +242,12 @@ class JobConfig(Holder):
     """It goes on from where it was when started again, without a `saved` command."""
     memory: JobMemory = JobMemory()
     """What it takes on each of its devices."""
-    placement: Literal["gap", "share"] = "gap"
-    """gap: only while no model is awake beside it. share: beside one, if it fits."""
+    placement: Placement = "gap"
+    """gap: only while no model is awake beside it. share: beside one, if it fits. yield: beside one, if it fits, and
+    frozen while it answers. window: like gap, and only while a window is open."""
+    step_aside: Literal["auto", "none"] = "auto"
+    """auto: it is parked where it can be, else stopped and started anew. none: it is not ended for others as long as
+    that can be helped: where a service uses its device it runs in windows only, elsewhere at any time."""
     priority: Priority = 50
     """0 to 100, or background (20), normal (50), high (80); higher goes first."""
     after: Words = ()
@@ -252,12 +258,30 @@ class JobConfig(Holder):
     """Its first entry waits for `headway release`."""
     retries: int = Field(default=0, ge=0, le=1000)
     """Further attempts after a failure."""
+    max_wait: Seconds = 86400.0
+    """After this long in line it goes to the front; memory, placement and gaps count as before."""
     min_residency: Seconds = 60.0
     """How long it runs before another job may push it aside; requests may at once."""
     goal: str | None = None
     """What it is for, in your words."""
     tags: Words = ()
     """Words to find it by."""
+
+
+class WindowConfig(Table):
+    """A period with other rules, again and again (see docs/howto/windows.md). Give `duration` or `end`."""
+
+    kind: WindowKind
+    """slow_wake: jobs may take a minute to step aside, and a model is put aside for them sooner. no_model: the
+    services are put aside, and requests for them are refused until its end."""
+    services: Words = ()
+    """Services it is for. Left out: all."""
+    cron: CronWords
+    """When it begins, in five cron words (minute, hour, day, month, weekday), by local time."""
+    duration: Seconds | None = Field(default=None, gt=0)
+    """How long it is open."""
+    end: ClockTime | None = None
+    """The time of day at which it ends, such as "06:30"."""
 
 
 class Config(Table):
@@ -274,6 +298,7 @@ class Config(Table):
     device: dict[Name, DeviceConfig] = Field(default_factory=dict)
     service: dict[Name, ServiceConfig] = Field(default_factory=dict)
     job: dict[Name, JobConfig] = Field(default_factory=dict)
+    window: dict[Name, WindowConfig] = Field(default_factory=dict)
 
 
-NAMED = ("device", "service", "job")  # tables that have names: [service.NAME]
+NAMED = ("device", "service", "job", "window")  # tables that have names: [service.NAME]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from headway.core.model import HolderId, JobSpec, Mode, Policy, ServiceSpec, Spec
+from headway.core.model import HolderId, JobSpec, Mode, Policy, ServiceSpec, Spec, WindowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +42,38 @@ class MoveJob:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMode:
     mode: Mode
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetProdOnly:
+    """Only models run: every job steps aside, sleeping services are woken, nothing else starts."""
+
+    on: bool
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartWindow:
+    """Open a window now.
+
+    Attributes:
+        services: by name; empty: all.
+        wall_s: the wall clock now, so that its end can be told to people.
+    """
+
+    kind: WindowKind
+    for_s: float
+    services: tuple[str, ...] = ()
+    wall_s: float | None = None
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopWindow:
+    """End an open window now; one of the config comes again at its next time."""
+
+    target: str
     by: str = "unknown"
 
 
@@ -130,7 +162,20 @@ class Claim:
     by: str = "unknown"
 
 
-Command = AddJob | SetWish | MoveJob | SetMode | Configure | AskLease | EndLease | RenewLease | Claim
+Command = (
+    AddJob
+    | SetWish
+    | MoveJob
+    | SetMode
+    | SetProdOnly
+    | StartWindow
+    | StopWindow
+    | Configure
+    | AskLease
+    | EndLease
+    | RenewLease
+    | Claim
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

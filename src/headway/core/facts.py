@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.core.model import Confidence, DeviceId, Exit, FormName, HolderId, Waiting
+from headway.core.model import Confidence, DeviceId, Exit, FormName, HolderId, Waiting, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +123,18 @@ class ConfigRefused:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowsDue:
+    """The windows of the config: of each the turn that is open, else the next one. All of them, each time.
+
+    Attributes:
+        wall_s: the wall clock now: it may have been set since it was told when a window by hand ends.
+    """
+
+    windows: tuple[Window, ...]
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
     ok: bool
 
@@ -138,5 +150,6 @@ Fact = (
     | JobTold
     | LeaseGone
     | ConfigRefused
+    | WindowsDue
     | StoreState
 )

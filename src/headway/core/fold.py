@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import configuring, ends, fit, leases, staying
+from headway.core import configuring, ends, fit, freezing, leases, line, staying, window_wishes, windows
 from headway.core.draft import Draft
 from headway.core.facts import (
     ConfigRefused,
@@ -19,6 +19,7 @@ from headway.core.facts import (
     Observed,
     RunSeen,
     StoreState,
+    WindowsDue,
 )
 from headway.core.model import (
     CloseGate,
@@ -33,6 +34,7 @@ from headway.core.model import (
     Pending,
     Run,
     Service,
+    Signal,
 )
 from headway.core.readings import device_read, timed, verify
 from headway.core.staying import tell_shortfall
@@ -69,6 +71,8 @@ def fold(d: Draft, fact: Fact) -> None:
                     verify(d, moving)  # what has no device is free at once
         case ConfigRefused():
             d.event("config.refused", None, problems=list(fact.problems), by=fact.by)
+        case WindowsDue():
+            window_wishes.due(d, fact)
         case StoreState():
             d.set(store_ok=fact.ok)
             d.event("store.speaks" if fact.ok else "store.silent", None)
@@ -82,6 +86,9 @@ def decided(d: Draft, decision: Decision) -> None:
     for action in decision.actions:
         if isinstance(action, Move):
             _move_asked(d, action)
+        elif isinstance(action, Signal) and isinstance(job := d.holders[action.holder], Job):
+            changed = freezing.frozen if action.what == "freeze" else freezing.thawed
+            d.put(changed(job, d.now_s))
         elif isinstance(action, OpenGate | CloseGate):
             service = d.holders[action.holder]
             assert isinstance(service, Service)
@@ -98,6 +105,8 @@ def decided(d: Draft, decision: Decision) -> None:
     leases.decided(d, decision.verdicts)
     staying.decided(d, decision.verdicts)
     configuring.forget_retired(d)
+    windows.turned(d)
+    line.turned(d)
 
 
 def _move_asked(d: Draft, move: Move) -> None:
@@ -132,6 +141,7 @@ def _move_asked(d: Draft, move: Move) -> None:
             run_id=move.run_id,
             kill=move.kill,
             shortfall_told=told,
+            cause=before.cause if before and before.frees else move.cause,
             used_before=before.used_before if before and before.frees else used,
         )
     )

@@ -40,6 +40,8 @@ from headway.core.spec import Policy as Policy
 from headway.core.spec import ServiceSpec as ServiceSpec
 from headway.core.spec import Spec as Spec
 from headway.core.spec import Step as Step
+from headway.core.spec import Window as Window
+from headway.core.spec import WindowKind as WindowKind
 from headway.core.spec import Wish as Wish
 
 
@@ -169,6 +171,8 @@ class Service(Holder):
     stayed_until_s: float | None = None  # before that it is not asked again
     coming: ServiceSpec | None = None  # what the config says now; it counts from when nothing of it runs
     retired: bool = False  # the config does not have it any more: forgotten once it is off its devices
+    back_s: float | None = None  # it was awake when a no_model window closed it: the end of that window
+    called_back: bool = False  # so that it is ready then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +185,9 @@ class Job(Holder):
     lane: str = "gpu"
     key: float = 0.0  # rank: smaller is sooner
     enqueued_s: float = 0.0
+    waits_from_s: float | None = None  # what max_wait counts from; None: from its first enqueue
+    own_key: float | None = None  # its rank key before that
+    fronted: bool = False  # it has waited max_wait, and was put to the front of the line
     ended: Ended | None = None
     ended_s: float | None = None
     exit_code: int | None = None
@@ -190,9 +197,11 @@ class Job(Holder):
     saved_age_s: float | None = None
     saved_point: str | None = None
     progress: float | None = None  # 0..1
+    anyway: bool = False  # a person said that it may start although it cannot step aside
     frozen_by_gate: bool = False
     coming: JobSpec | None = None  # what its recipe says now; it counts from its next start
     retired: bool = False  # the config does not have its recipe any more; it goes on with what it has
+    frozen_s: float | None = None  # since when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +252,7 @@ class Pending:
     kill: bool = False  # no grace
     failed: bool = False  # its driver said that it cannot
     shortfall_told: bool = False
+    cause: str | None = None  # who needs the room, or the code of the rule that asks for it
     used_before: Mapping[DeviceId, int] = field(default_factory=dict)  # device totals when it was asked
 
 
@@ -298,6 +308,7 @@ class Snapshot:
     booted_s: float = 0.0  # when this daemon began
     mode: Mode = "live"
     mode_by: str | None = None  # who set it by hand, where the config says the other one
+    prod_only_by: str | None = None  # who said that only models run; None: jobs and leases may start
     policy: Policy = field(default_factory=Policy)
     devices: Mapping[DeviceId, Device] = field(default_factory=dict)
     holders: Mapping[HolderId, Holder] = field(default_factory=dict)
@@ -308,6 +319,9 @@ class Snapshot:
     next_job: int = 1  # ids are never reused
     next_lease: int = 1  # of leases and claims
     fencing: int = 0  # of the last grant
+    windows: tuple[Window, ...] = ()  # open, or the next of their kind
+    next_window: int = 1
+    front_at_s: float | None = None  # when the next one of a line has waited as long as it may
     recipes_seen: frozenset[str] = frozenset()
     recipes: Mapping[str, JobSpec] = field(default_factory=dict)  # as the config last said
     store_ok: bool = True

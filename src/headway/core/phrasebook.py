@@ -33,6 +33,29 @@ VERDICTS: Mapping[str, Phrase] = {
         "could not come back from where it is, so it is stopped and started anew",
     ),
     "gap_over": _p("steps aside: {service} is awake on its device", "steps aside for a model that is awake"),
+    "prod_only": _p(
+        "only models run, as {by} said: no job and no lease starts", "only models run: no job and no lease starts",
+        help="headway prod-only off",
+    ),
+    "outside_window": _p(
+        "it runs in windows only, and none is open over {service}; the next begins in {in_s}",
+        "it runs in windows only; the next begins in {in_s}", "it runs in windows only, and none is known to come",
+        help="headway window ls",
+    ),
+    "no_way_aside": _p(
+        "it cannot step aside, and {service} may want that device: it runs there in windows only, next in {in_s}",
+        "it cannot step aside, and {service} may want that device: it runs there in windows only",
+        "it cannot step aside, and a model may want that device",
+        help="headway window ls",
+    ),
+    "frozen": _p(
+        "frozen while {service} answers {active_words}", "frozen; goes on in {in_s}", "frozen while a model answers",
+        derive=requests_active,
+    ),
+    "no_model": _p(
+        "the window {window} keeps it aside for {in_s} more", "a window keeps it aside",
+        help="headway window stop {window}",
+    ),
     "idle_ttl": _p("nobody used it for {idle_s}, so it gives its memory back", "nobody used it for long enough"),
     # rules: who may come
     "shadow": _p(

@@ -37,7 +37,13 @@ def with_learned(forms: tuple[Form, ...], before: tuple[Form, ...]) -> tuple[For
     """The forms of a new spec with what was learned of those of the same name."""
     known = {form.name: form for form in before}
     return tuple(
-        replace(form, learned_bytes=old.learned_bytes, enter_s=old.enter_s, leave_s=old.leave_s)
+        replace(
+            form,
+            learned_bytes=old.learned_bytes,
+            enter_s=old.enter_s,
+            enters_s=old.enters_s,
+            leave_s=old.leave_s,
+        )
         if (old := known.get(form.name))
         else form
         for form in forms

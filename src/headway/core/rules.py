@@ -6,7 +6,9 @@ The order of a tuple is the order in which people see reasons.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from headway.core import windows
 from headway.core.fit import Plan, excludes
 from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
@@ -70,8 +72,29 @@ def gap_over(holder: Holder, s: Snapshot) -> Verdict | None:
     return None
 
 
+def jobs_leave(holder: Holder, s: Snapshot) -> Verdict | None:
+    """Only models run, by a person's word."""
+    if s.prod_only_by is None or not isinstance(holder, Job) or holder.form != holder.top:
+        return None
+    return Verdict(code="prod_only", facts={"form": aside_form(holder), "by": s.prod_only_by})
+
+
+def window_over(holder: Holder, s: Snapshot) -> Verdict | None:
+    """A job that runs in windows only, and none is open, or none over a model that uses its device."""
+    if not isinstance(holder, Job) or holder.form != holder.top or not windows.bound(holder):
+        return None
+    if holder.spec.placement != "window":
+        no = windows.tied(holder, holder.devices, s)
+        return no and replace(no, facts={**no.facts, "form": aside_form(holder)})
+    if any(windows.is_open(one, s.now_s) for one in s.windows):
+        return None
+    return Verdict(code="outside_window", facts={"form": aside_form(holder)}, until_s=windows.next_begin_s(s))
+
+
 def idle_ttl(holder: Holder, s: Snapshot) -> Verdict | None:
-    """A service that nobody used for its idle_ttl."""
+    """A service that nobody used for its idle_ttl. While only models run, nobody else could use its memory."""
+    if s.prod_only_by is not None:
+        return None
     if not isinstance(holder, Service) or holder.spec.idle_ttl_s is None or holder.form != holder.top:
         return None
     if holder.active != 0 or holder.demand or holder.id in s.pending:
@@ -97,7 +120,17 @@ def retired(holder: Holder, s: Snapshot) -> Verdict | None:
     return None
 
 
-STAY: tuple[StayRule, ...] = (wish_aside, retired, left_over, no_way_back, gap_over, idle_ttl)
+STAY: tuple[StayRule, ...] = (
+    wish_aside,
+    retired,
+    left_over,
+    no_way_back,
+    windows.keeps_aside,
+    jobs_leave,
+    window_over,
+    gap_over,
+    idle_ttl,
+)
 
 
 # ---------------------------------------------------------------- ADMIT: (want, plan, s)
@@ -105,6 +138,18 @@ STAY: tuple[StayRule, ...] = (wish_aside, retired, left_over, no_way_back, gap_o
 
 def shadow(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     return Verdict(code="shadow") if s.mode == "shadow" else None
+
+
+def models_only(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Only models run, by a person's word: no job and no lease begins."""
+    if s.prod_only_by is None or not isinstance(want.holder, Job | Lease):
+        return None
+    return Verdict(code="prod_only", facts={"by": s.prod_only_by})
+
+
+def window(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """A model that a window closed, and a job that runs in windows only while none is open."""
+    return windows.closed(want, s) or windows.not_yet(want, s)
 
 
 def held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -213,6 +258,8 @@ def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 ADMIT: tuple[AdmitRule, ...] = (
     shadow,
     held,
+    models_only,
+    window,
     after,
     backoff,
     cannot_move,

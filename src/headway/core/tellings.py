@@ -109,6 +109,12 @@ REFUSALS: Mapping[str, Phrase] = {
         "lets what runs come to its end; or put it back into the config.",
         derive=_used,
     ),
+    "unknown_window": _p("no window is called {target}. `headway window ls` lists them.", "no such window."),
+    "window_not_open": _p(
+        "the window {target} is not open. `headway window ls` says when it is.", "it is not open."
+    ),
+    "too_many_windows": _p("there are {limit} windows already. `headway window stop` ends one."),
+    "not_a_service": _p("{target} is not a service. `headway service ls` lists them.", "that is no service."),
     "store_silent": _p(
         "the database does not answer, so nothing was changed. Try again, or see `headway status`."
     ),
@@ -119,6 +125,7 @@ REFUSALS: Mapping[str, Phrase] = {
 EVENTS: Mapping[str, Phrase] = {
     "job.added": _p("queued by {by}"),
     "job.asked": _p("{by} asked: {verb}"),
+    "job.fronted": _p("waited {waited_s}, so it goes to the front of the line", "goes to the front of the line"),
     "job.moved": _p("moved {where} {other} by {by}", "moved to the {where} by {by}", "moved in the queue"),
     "job.saved": _p("saved: {point}", "saved its work"),
     "job.done": _p("done, ran for {ran_s}", "done"),
@@ -173,5 +180,16 @@ EVENTS: Mapping[str, Phrase] = {
     "service.forgotten": _p("is off its devices and not in the config: forgotten"),
     "config.applied": _p("the config was applied by {by}: {changes}", "the config was applied by {by}"),
     "config.refused": _p("the config was not applied: {problems}", "the config was not applied"),
+    "window.added": _p(
+        "window {window} ({kind}) for {services}, for {for_s}, by {by}",
+        "window {window} ({kind}) for {for_s}, by {by}",
+        "a window begins",
+    ),
+    "window.began": _p(
+        "window {window} ({kind}) begins for {services}", "window {window} ({kind}) begins", "a window begins"
+    ),
+    "window.ended": _p("window {window} ({kind}) ends", "a window ends"),
+    "window.stopped": _p("window {window} ({kind}) ended before its time by {by}", "a window was ended"),
+    "prod_only": _p("prod only is {word}, set by {by}", "prod only is {word}"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip

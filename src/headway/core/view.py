@@ -14,6 +14,7 @@ from headway.core.device_rows import device_row as device_row
 from headway.core.device_rows import devices as devices
 from headway.core.device_rows import troubles as troubles
 from headway.core.draft import LEASE_LANE
+from headway.core.freezing import frozen_for_s
 from headway.core.model import Holder, HolderId, Job, Lease, Service, Snapshot, Verdict
 from headway.core.phrases import help_for, note, sentence
 from headway.core.rows import (
@@ -29,6 +30,8 @@ from headway.core.rows import (
 )
 from headway.core.spec import device_env
 from headway.core.staying import keeps_memory
+from headway.core.window_rows import window_rows as window_rows
+from headway.core.windows import over
 
 Verdicts = Mapping[HolderId, Verdict]
 
@@ -129,7 +132,7 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
         facts["ended_s"] = None if holder.ended_s is None else s.now_s - holder.ended_s
         busy = s.service(str(facts.get("service")))
         if verdict.code == "model_busy" and busy is not None:
-            facts["needed_s"] = max(s.policy.gap_min_s, s.policy.gap_factor * gaps.swap_s(holder, busy, s))
+            facts["needed_s"] = gaps.needed_s(holder, busy, s)
     if isinstance(holder, Lease):
         facts = _of_lease(holder, s) | facts
         if (because := facts.get("because")) is not None:
@@ -204,7 +207,7 @@ def job_row(job: Job, s: Snapshot, verdicts: Verdicts) -> JobRow:
 
 
 def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow:
-    waits = [w for w in service.demand.values() if w.n]
+    waits, window = [w for w in service.demand.values() if w.n], over(service.id, s)
     return ServiceRow(
         **_common(service, s, verdicts),
         driver=service.spec.driver,
@@ -217,6 +220,7 @@ def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow
         waiting=sum(w.n for w in waits),
         waiting_s=max((s.now_s - w.since_s for w in waits), default=None),
         quiet_s=_quiet_s(service, s),
+        window=window.kind if window else None,
         run=service.run.id if service.run else None,
         pid=service.run.pid if service.run else None,
     )
@@ -278,7 +282,8 @@ def _seen_bytes(holder: Holder, s: Snapshot) -> int | None:
 
 def ran_s(job: Job, s: Snapshot) -> float:
     """Running time over all its runs, up to now."""
-    return job.ran_s + (s.now_s - job.since_s if job.form == job.top and job.ended is None else 0.0)
+    now_s = s.now_s - job.since_s - frozen_for_s(job, s.now_s)
+    return job.ran_s + (now_s if job.form == job.top and job.ended is None else 0.0)
 
 
 def _quiet_s(service: Service, s: Snapshot) -> float | None:
@@ -301,6 +306,8 @@ def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
     return Overview(
         mode=top.mode,
         mode_by=top.mode_by,
+        windows=top.windows,
+        prod_only_by=top.prod_only_by,
         rev=top.rev,
         up_s=top.up_s,
         devices=top.devices,
@@ -317,6 +324,8 @@ def head(s: Snapshot) -> Head:
     return Head(
         mode=s.mode,
         mode_by=s.mode_by,
+        windows=window_rows(s),
+        prod_only_by=s.prod_only_by,
         rev=s.rev,
         up_s=s.now_s - s.booted_s,
         devices=devices(s),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import configuring, lease_wishes
+from headway.core import configuring, lease_wishes, line, window_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
@@ -16,7 +16,10 @@ from headway.core.commands import (
     RenewLease,
     Reply,
     SetMode,
+    SetProdOnly,
     SetWish,
+    StartWindow,
+    StopWindow,
 )
 from headway.core.draft import Draft, lane_of
 from headway.core.ends import hold_followers
@@ -27,7 +30,6 @@ from headway.core.rules import find_job
 from headway.core.words import job_state
 
 AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
-SPACE_S = 1.0  # how far the rest of the line moves back when somebody is put where no number is left
 TOLD_MAX = 20  # changes of a config that the audit names
 ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
 
@@ -43,6 +45,12 @@ def apply(d: Draft, command: Command) -> Reply:
             return _move_job(d, command)
         case SetMode():
             return _set_mode(d, command)
+        case SetProdOnly():
+            return _set_prod_only(d, command)
+        case StartWindow():
+            return window_wishes.start(d, command)
+        case StopWindow():
+            return window_wishes.stop(d, command)
         case Configure():
             return _configure(d, command)
         case AskLease():
@@ -63,6 +71,14 @@ def _set_mode(d: Draft, command: SetMode) -> Reply:
     d.set(mode=command.mode, mode_by=by)
     d.event("mode", None, mode=command.mode, by=command.by)
     return accepted(d, None, mode=command.mode)
+
+
+def _set_prod_only(d: Draft, command: SetProdOnly) -> Reply:
+    by = command.by if command.on else None
+    if (d.other.get("prod_only_by", d.base.prod_only_by) is None) == command.on:
+        d.set(prod_only_by=by)
+        d.event("prod_only", None, word="on" if command.on else "off", by=command.by)
+    return accepted(d, None, prod_only=command.on)
 
 
 # ---------------------------------------------------------------- new jobs
@@ -106,6 +122,7 @@ def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -
         attempts_left=spec.retries,
     )
     d.put(job)
+    line.noted(d, job)
     d.event("job.added", job.id, name=spec.name, recipe=recipe, hold=hold, by=by)
     return job
 
@@ -172,7 +189,11 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         "retry_at_s": None,
     }
     if isinstance(holder, Job):  # a person says that it goes without what it will never see end well
-        holder = replace(holder, spec=_without_lost(holder, d))
+        held_s = d.now_s - (holder.wish_s or d.now_s) if holder.wish == "hold" else 0.0
+        from_s = holder.enqueued_s if holder.waits_from_s is None else holder.waits_from_s
+        spec = _without_lost(holder, d)
+        holder = replace(holder, spec=spec, waits_from_s=from_s + held_s)  # what is held does not wait
+        line.noted(d, holder)
     if isinstance(holder, Job) and holder.ended:
         if command.verb != "retry":
             return refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
@@ -228,39 +249,20 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
         return refused(d, "not_queued", job.id, target=job.id, state=job_state(job, d.pending.get(job.id)))
     if command.seen is not None and tuple(d.lane(job.lane)) != command.seen:
         return refused(d, "order_changed", job.id, target=job.id)
-    line = [entry for entry in d.lane(job.lane) if entry[1] != job.id]
-    keys = [key for key, _ in line]
+    ids = [hid for _, hid in d.lane(job.lane) if hid != job.id]
     if command.where in ("before", "after"):
         other = resolve(d, command.other or "")
         if isinstance(other, Job) and other.id == job.id:
             return refused(d, "itself", job.id, target=job.id)
-        ids = [hid for _, hid in line]
         if not isinstance(other, Job) or other.id not in ids:
             state = job_state(other, d.pending.get(other.id)) if isinstance(other, Job) else None
             return refused(d, "not_queued", target=command.other, state=state)
         at = ids.index(other.id) + (command.where == "after")
     else:
-        at = 0 if command.where == "top" else len(keys)
-    low = keys[at - 1] if at > 0 else None
-    high = keys[at] if at < len(keys) else None
-    key = _between(low, high, job.key)
-    if low is not None and high is not None and not low < key < high:  # no number is left between these two
-        for _, hid in line[at:]:
-            behind = d.holders[hid]
-            assert isinstance(behind, Job)
-            d.put(replace(behind, key=behind.key + SPACE_S))
-        key = low + SPACE_S / 2
-    d.put(replace(job, key=key))
+        at = 0 if command.where == "top" else len(ids)
+    line.put_at(d, line.waits_from(d, job, d.now_s), at)
     d.event("job.moved", job.id, where=command.where, other=command.other, by=command.by)
     return accepted(d, job.id, done=True)
-
-
-def _between(low: float | None, high: float | None, own: float) -> float:
-    if low is not None and high is not None:
-        return (low + high) / 2
-    if low is not None:
-        return low + 1.0
-    return high - 1.0 if high is not None else own
 
 
 def _configure(d: Draft, command: Configure) -> Reply:

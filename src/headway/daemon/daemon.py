@@ -15,9 +15,11 @@ from headway.core.commands import Configure
 from headway.core.configs import Proposed
 from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
+from headway.core.windows import is_open
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
 from headway.daemon.applying import Applying, no_config
+from headway.daemon.calendar import news
 from headway.daemon.figures import Figures
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
@@ -31,6 +33,7 @@ from headway.daemon.visitors import Visitors
 from headway.ports import (
     Clock,
     Driver,
+    Due,
     Journal,
     Meter,
     Processes,
@@ -61,6 +64,7 @@ class Outside:
         turned: called in every turn, with the clock's reading: the loop goes on.
         config: what the config says now; raises ConfigInvalid.
         tokens: by which the gates know callers.
+        windows: of each window of the config the turn that is open at a wall clock, else the next one.
     """
 
     clock: Clock
@@ -81,6 +85,7 @@ class Outside:
     turned: Callable[[float], None] = lambda now_s: None
     config: Callable[[], Awaitable[Proposed]] = no_config
     tokens: Callable[[], tuple[wire.Token, ...]] = lambda: ()
+    windows: Callable[[float], tuple[Due, ...]] = lambda wall_s: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +131,7 @@ class Daemon:
 
     def _wire(self, adopted: Adopted) -> None:
         out, pace = self.out, self.settings.pace
+        self._open: list[str] = []  # windows, as the gates know them
         self.hub, self.figures = StateHub(adopted.snapshot), Figures()
         self.recorder = Recorder(out.store, out.journal, out.clock, self._told)
         self.recorder.collect(adopted.draft, adopted.snapshot)
@@ -169,6 +175,15 @@ class Daemon:
             self.watcher.watch(holder, run_id)
         for move, pending in adopted.redo:
             self.act.move(move, pending, again=True)
+        for job in adopted.snapshot.holders.values():
+            if (
+                isinstance(job, Job)
+                and job.spec.placement == "yield"
+                and job.run is not None
+                and job.run.alive
+            ):
+                out.runs.signal(job.run.id, freeze=False)  # what froze it is not known to go on
+        self._calendar()  # before the first turn: what is open now is open from the start
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self.watcher.run())
         self.tasks.spawn("tick", self._tick())
@@ -211,7 +226,9 @@ class Daemon:
     def _gates(self, s: Snapshot, decision: Decision) -> None:
         self.out.turned(s.now_s)
         self.figures.turned(self.out.clock.now_s() - s.now_s)
-        if self.hub.news or s.now_s >= self._published_s + TABLE_EVERY_S:
+        open_ = [window.id for window in s.windows if is_open(window, s.now_s)]
+        if self.hub.news or open_ != self._open or s.now_s >= self._published_s + TABLE_EVERY_S:
+            self._open = open_
             self._publish(s)
         if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):
             self.links.merge_all(self.out.clock.now_s())
@@ -231,11 +248,19 @@ class Daemon:
             s = self.hub.snapshot
             self._fence({sid for sid in s.services if (x := s.service(sid)) and _closing(x)}, turn)
             self.visitors.look()
+            self._calendar()
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:
                 self.tasks.spawn("tidy", self._tidy())
             await asyncio.sleep(TURN_S * self.settings.pace)
+
+    def _calendar(self) -> None:
+        """Windows by the wall clock, which may be set at any time: looked at each second."""
+        clock = self.out.clock
+        fact = news(self.out.windows, self.hub.snapshot, clock.now_s(), clock.wall_s())
+        if fact is not None:
+            self.loop.tell(fact)
 
     def _fence(self, awaited: Collection[str], turn: int) -> None:
         """End gates that a close waited for in vain; say so of one that cannot be ended."""

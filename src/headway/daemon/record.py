@@ -16,6 +16,9 @@ from headway.errors import HeadwayError
 from headway.ports import Batch, Clock, Journal, RequestLine, Store
 
 SILENT_S = 0.25
+IN_META = frozenset(
+    {"mode", "prod_only_by", "windows", "next_window", "next_job", "next_lease", "fencing", "recipes_seen"}
+)
 
 
 class Recorder:
@@ -114,13 +117,16 @@ class Recorder:
         for event in draft.events:
             self._events.append((event, wall_s))
             self._told(event)
-        if draft.other.keys() & {"mode", "next_job", "next_lease", "fencing", "recipes_seen"}:
+        if draft.other.keys() & IN_META:
             self._meta |= {
                 "mode": s.mode,
                 "mode_by": s.mode_by or "",
                 "config_mode": said_mode(s.mode, s.mode_by),
+                "prod_only_by": s.prod_only_by or "",
                 "next_job": str(s.next_job),
                 "next_lease": str(s.next_lease),
+                "windows": json.dumps([codec.to_doc(window) for window in s.windows]),
+                "next_window": str(s.next_window),
                 "fencing": str(s.fencing),
                 "recipes_seen": "\n".join(sorted(s.recipes_seen)),
             }

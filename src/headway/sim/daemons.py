@@ -183,6 +183,7 @@ class SimDaemon:
             trouble=lambda where, error: world.wrong(f"unexpected in {where}: {error!r}"),
             lost=self.kill,
             config=world.door.config,
+            windows=lambda wall_s: world.calendar.due(wall_s),
         )
 
     def _ask(self, job: Job) -> object:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 STAYS = (
     "beside_only",
     "cannot_step_aside",
+    "no_way_aside",
+    "outside_window",  # and no window need ever come
 )  # a model stays: beside which it asked to run, or that is not ours
 
 

@@ -1,4 +1,4 @@
-"""The queue's order, and the mode."""
+"""The queue's order, the mode, and whether only models run."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Request, Response
 
 from headway.api.auth import Peer, peer_of
-from headway.api.bodies import Accepted, ModeBody, MoveBody
+from headway.api.bodies import Accepted, ModeBody, MoveBody, ProdOnlyBody
 from headway.api.pages import Cursor, Limit, Line, link, matches
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
-from headway.core.commands import MoveJob, SetMode
+from headway.core.commands import MoveJob, SetMode, SetProdOnly
 from headway.core.model import Job, Snapshot
 from headway.core.phrases import refusal
 from headway.errors import Refused
@@ -61,5 +61,15 @@ async def mode(
 ) -> Response:
     """`shadow` watches and says what it would do; `live` does it."""
     reply = await parts.submit(SetMode(mode=body.mode, by=peer.name))
+    check(reply)
+    return answer(Accepted, Accepted.of(reply), 202, {"Location": "/api/v1/status"})
+
+
+@router.post("/prod-only", status_code=202, response_model=Accepted)
+async def prod_only(
+    body: ProdOnlyBody, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
+) -> Response:
+    """On: every job steps aside, sleeping services are woken, leases run to their end, and nothing else starts."""
+    reply = await parts.submit(SetProdOnly(on=body.on, by=peer.name))
     check(reply)
     return answer(Accepted, Accepted.of(reply), 202, {"Location": "/api/v1/status"})
