@@ -36,9 +36,6 @@ from headway.core.windows import over
 Verdicts = Mapping[HolderId, Verdict]
 
 
-# ------------------------------------------------------------- why
-
-
 def explain(hid: HolderId, s: Snapshot, verdicts: Verdicts) -> Why:
     """Why that holder is, or is not, running.
 
