@@ -1,4 +1,4 @@
-"""The build hook. With HEADWAY_COMPILE=1 a wheel's gate is machine code: docs/decisions/0012-a-compiled-gate.md."""
+"""The build hook. With HEADWAY_COMPILE=1 a wheel's gate is machine code: docs/decisions/0015-a-compiled-gate.md."""
 
 import os
 import shutil
