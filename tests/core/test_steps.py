@@ -358,6 +358,10 @@ BLIND = {
     # name: (what else there is, what is done for a model that is asked for)
     "a model comes back although the meter says nothing": (model_away(), [("chat", "awake")]),
     "but not beside a server that somebody else started": (model_away().service(OTHER), []),
+    "nor while one that makes room has not yet": (
+        model_away().service(service_spec("other", 16, asleep=1, argv=())),
+        [("other", "close")],
+    ),
     "nor beside one that sleeps": (
         model_away().service(service_spec("other", 16, asleep=1, argv=()), "asleep"),
         [],
