@@ -357,20 +357,20 @@ OTHER = service_spec("other", 16, argv=())  # somebody else starts it
 BLIND = {
     # name: (what else there is, what is done for a model that is asked for)
     "a model comes back although the meter says nothing": (model_away(), [("chat", "awake")]),
-    "but not beside a server that somebody else started": (model_away().service(OTHER), []),
+    "but not beside a server that somebody else started": (model_away().service(OTHER, run=None), []),
     "nor while one that makes room has not yet": (
-        model_away().service(service_spec("other", 16, asleep=1, argv=())),
+        model_away().service(service_spec("other", 16, asleep=1, argv=()), run=None),
         [("other", "close")],
     ),
     "nor beside one that sleeps": (
-        model_away().service(service_spec("other", 16, asleep=1, argv=()), "asleep"),
+        model_away().service(service_spec("other", 16, asleep=1, argv=()), "asleep", run=None),
         [],
     ),
-    "nor where nobody knows on which device it is": (model_away().service(OTHER, on=()), []),
-    "nor beside one whose form is not known": (model_away().service(OTHER, None), []),
-    "once that is gone it does": (model_away().service(OTHER, "stopped"), [("chat", "awake")]),
+    "nor where nobody knows on which device it is": (model_away().service(OTHER, on=(), run=None), []),
+    "nor beside one whose form is not known": (model_away().service(OTHER, None, run=None), []),
+    "once that is gone it does": (model_away().service(OTHER, "stopped", run=None), [("chat", "awake")]),
     "on a device of its own it does": (
-        Scene(24, 24).service(form="stopped", demand=ASKED).service(OTHER, on=("gpu1",)),
+        Scene(24, 24).service(form="stopped", demand=ASKED).service(OTHER, on=("gpu1",), run=None),
         [("chat", "awake")],
     ),
     "nor beside a job that lives": (
