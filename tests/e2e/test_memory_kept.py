@@ -28,8 +28,8 @@ def share_of(stack: Stack, holder: str) -> Row | None:
 
 
 def with_alerts(table: Table) -> Table:
-    """Each alert becomes a line in `{home}/alerts`: its code and its holder."""
-    write = 'echo "$HEADWAY_CODE $HEADWAY_HOLDER" >>{home}/alerts'
+    """Each alert becomes a line in `{home}/alerts`: its code, its holder, and whether it is trouble or over."""
+    write = 'echo "$HEADWAY_CODE $HEADWAY_HOLDER $HEADWAY_STATE" >>{home}/alerts'
     return {**table, "alerts": {"command": ["sh", "-c", write]}}
 
 
@@ -114,9 +114,10 @@ def test_a_job_that_says_it_parked_and_keeps_its_memory_is_shown_told_once_and_e
     assert list(told["facts"]["held"].values()) == [12 * GIB]
     asked = [event["facts"] for event in headway.events("move.asked", holder=job["id"])]
     assert ("stopped", 1) in [(facts["form"], facts["rung"]) for facts in asked], "the ladder went on"
-    headway.wait(lambda: alerts(headway), "the alert")
+    headway.wait(lambda: len(alerts(headway)) > 1, "the alert, and that it is over")
     headway.wait_job("render", "running")
-    assert alerts(headway) == [f"memory.not_released {job['id']}"]
+    told_of = f"memory.not_released {job['id']}"
+    assert alerts(headway) == [f"{told_of} trouble", f"{told_of} recovered"]
 
 
 def test_a_server_that_sleeps_and_keeps_its_memory_is_stopped_before_the_job_starts(stack: Up) -> None:
