@@ -104,6 +104,9 @@ class Runs(Protocol):
     def signal(self, run_id: str, freeze: bool) -> None:
         """Freeze or thaw the whole tree."""
 
+    def busy_s(self, run_id: str) -> float | None:
+        """Processor time of the living tree, ended children included; None: nothing of it lives. May take a while."""
+
     def log_tail(self, run_id: str, lines: int) -> list[str]: ...
 
     def directory(self, run_id: str) -> Path: ...

@@ -25,6 +25,9 @@ class CommandAlert:
             "job.failed",
             "job.held",
             "job.lost",
+            "job.over_time",
+            "job.stalled",
+            "job.unhealthy",
             "meter.silent",
             "store.silent",
         }

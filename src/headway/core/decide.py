@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import fit, leases, rank, steps
+from headway.core import budgets, fit, leases, rank, steps, told
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
 from headway.core.model import Decision, FormName, Holder, Job, Lease, Snapshot, Verdict, Want
@@ -23,7 +23,7 @@ def decide(s: Snapshot) -> Decision:
     verdicts |= waits
     verdicts |= leases.patience(s, verdicts, plan.placed, actions)
     times = [v.until_s for v in verdicts.values() if v.until_s is not None]
-    times += leases.times(s)
+    times += [*leases.times(s), *budgets.times(s), *told.times(s)]
     times += [steps.limit_at_s(moving) for moving in s.pending.values()]
     if s.mode == "shadow":
         actions = ()

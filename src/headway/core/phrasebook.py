@@ -141,6 +141,11 @@ VERDICTS: Mapping[str, Phrase] = {
         "how much it needs is not known, so it gets a device alone",
         help="headway why {holder}",
     ),
+    "runs_alone": _p(
+        "{job} ran out of memory beside others, so its next attempt gets a device alone; {holder} is there",
+        "one that ran out of memory gets a device alone",
+        help="headway why {holder}",
+    ),
     "blocked": _p(
         "{holder} was started by hand and keeps jobs and leases off its device",
         "work that was started by hand keeps jobs and leases off its device",
@@ -211,6 +216,12 @@ VERDICTS: Mapping[str, Phrase] = {
     "gap_too_short": _p(
         "{service} has been quiet for {quiet_s}; starts when it has been quiet for {needed_s}",
         "the model has not been quiet for long enough",
+    ),
+    "gap_before_saved": _p(
+        "{service} has been quiet for {quiet_s}; starts when it has been quiet for {needed_s}, as long as this job "
+        "works up to a saved point",
+        "the model has not been quiet for as long as this job needs to save its work",
+        help="headway start {id}",
     ),
     # the next step
     "draining": _p(
@@ -287,7 +298,22 @@ NOTES: Mapping[str, Phrase] = {
     "cannot_start": _p("{why}", "the command could not be executed"),
     "limit_passed": _p("it took longer than {limit_s}", "it took longer than its limit"),
     "memory_not_released": _p("its memory was not released"),
-    "exit": _p("its last run {exit}", "its last run ended badly", derive=how_it_ended),
+    "exit": _p(
+        "its last run {exit}: {line}", "its last run {exit}", "its last run ended badly", derive=how_it_ended
+    ),
+    "out_of_memory": _p(
+        "it ran out of memory, so it gets a device alone: {line}",
+        "it ran out of memory, so it gets a device alone",
+    ),
+    "crash_loop": _p(
+        "it failed {failures} times right after its start: {line}",
+        "it failed {failures} times right after its start",
+        "it failed right after its start",
+    ),
+    "max_runtime": _p(
+        "it has run for its max_runtime of {max_runtime_s}; a release lets it run as long again",
+        "it has run for as long as it may",
+    ),
     "lost": _p("its process was gone, and how it ended is not known"),
     "after_failed": _p("the job it follows did not end well"),
     "after_gone": _p("the job it follows never ran"),

@@ -27,6 +27,12 @@ def _typed(facts: Facts) -> Facts:
     return {"typed": str(facts.get("verb", "this")).replace("_", "")}
 
 
+def _asked(facts: Facts) -> Facts:
+    """What we ask of a job that has run for as long as it may."""
+    words = {"wind_down": "wind down", "pause": "park", "stop": "stop"}
+    return {"asked": words.get(str(facts.get("wish")))}
+
+
 def _known(facts: Facts) -> Facts:
     n = facts.get("holders")
     return {"known": "1 service, job or lease" if n == 1 else f"{n} services, jobs and leases"} if n else {}
@@ -108,7 +114,18 @@ EVENTS: Mapping[str, Phrase] = {
     "job.cancelled": _p("cancelled by {by}", "cancelled"),
     "job.lost": _p("its process is gone, and how it ended is not known"),
     "job.retry": _p("{exit}; {attempts_left} more attempts", "{exit}; tried once more", derive=how_it_ended),
-    "job.held": _p("held after {failures} failed starts", "held"),
+    "job.held": _p("held: {reason}", "held after {failures} failed starts", "held"),
+    "job.over_time": _p("has run for its max_runtime of {max_runtime_s}: asked to {asked}",
+                        "has run for as long as it may", derive=_asked),
+    "job.out_of_memory": _p("ran out of memory; tried once more with a device alone: {line}",
+                            "ran out of memory; tried once more with a device alone"),
+    "job.lost_work": _p("lost {lost_s} of work since its last saved point: {because}",
+                        "lost {lost_s} of work since its last saved point, for {cause}",
+                        "lost work since its last saved point", derive=_cause),
+    "job.stalled": _p("stalled: no progress, no output and no processor time for {silent_s}", "stalled"),
+    "job.works_again": _p("works again"),
+    "job.unhealthy": _p("its health command failed {failures} times in a row", "its health command fails"),
+    "job.healthy": _p("its health command succeeds again"),
     "service.asked": _p("{by} asked: {verb}"),
     "lease.added": _p("asked for by {by}, pid {pid}", "asked for by {by}", "asked for"),
     "lease.asked": _p("{by} asked: {verb}"),

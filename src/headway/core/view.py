@@ -29,6 +29,7 @@ from headway.core.rows import (
 )
 from headway.core.spec import device_env
 from headway.core.staying import keeps_memory
+from headway.core.worked import ran_s
 
 Verdicts = Mapping[HolderId, Verdict]
 
@@ -124,12 +125,12 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
             facts["exit_code"] = holder.exit_code
         facts |= {
             "position": words.position(holder, s),
-            "ran_s": ran_s(holder, s),
+            "ran_s": ran_s(holder, s.now_s),
         }
         facts["ended_s"] = None if holder.ended_s is None else s.now_s - holder.ended_s
         busy = s.service(str(facts.get("service")))
         if verdict.code == "model_busy" and busy is not None:
-            facts["needed_s"] = max(s.policy.gap_min_s, s.policy.gap_factor * gaps.swap_s(holder, busy, s))
+            facts["needed_s"] = gaps.worth_after_s(holder, busy, s)
     if isinstance(holder, Lease):
         facts = _of_lease(holder, s) | facts
         if (because := facts.get("because")) is not None:
@@ -188,7 +189,7 @@ def job_row(job: Job, s: Snapshot, verdicts: Verdicts) -> JobRow:
         argv=job.spec.argv,
         after=(*job.spec.after, *job.spec.after_ok),
         age_s=s.now_s - job.enqueued_s,
-        ran_s=ran_s(job, s),
+        ran_s=ran_s(job, s.now_s),
         started=job.started_s is not None,
         progress=job.progress,
         saved_age_s=job.saved_age_s,
@@ -274,11 +275,6 @@ def _seen_bytes(holder: Holder, s: Snapshot) -> int | None:
         s.devices[d].per_process and not s.devices[d].trouble for d in holder.devices if d in s.devices
     )
     return 0 if tells else None
-
-
-def ran_s(job: Job, s: Snapshot) -> float:
-    """Running time over all its runs, up to now."""
-    return job.ran_s + (s.now_s - job.since_s if job.form == job.top and job.ended is None else 0.0)
 
 
 def _quiet_s(service: Service, s: Snapshot) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import lease_wishes
+from headway.core import budgets, lease_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
@@ -25,6 +25,7 @@ from headway.core.model import Holder, Job, JobSpec, Lease, Service, ServiceSpec
 from headway.core.replies import accepted, refused, resolve
 from headway.core.rules import find_job
 from headway.core.words import job_state
+from headway.core.worked import ran_s
 
 AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
 SPACE_S = 1.0  # how far the rest of the line moves back when somebody is put where no number is left
@@ -171,7 +172,9 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         "retry_at_s": None,
     }
     if isinstance(holder, Job):  # a person says that it goes without what it will never see end well
-        holder = replace(holder, spec=_without_lost(holder, d))
+        holder = replace(holder, spec=_without_lost(holder, d), crashes=0)
+        if holder.note == budgets.NOTE:  # and that it may run for as long again
+            holder = replace(holder, allowed_from_s=ran_s(holder, d.now_s))
     if isinstance(holder, Job) and holder.ended:
         if command.verb != "retry":
             return refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
@@ -181,6 +184,8 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
             "exit_code": None,
             "attempts_left": holder.spec.retries,
             "run": None,
+            "allowed_from_s": holder.ran_s,
+            "alone": False,
         }
         d.put(replace(holder, **fresh, **again, form=holder.bottom))  # type: ignore[arg-type]
     elif command.verb == "retry" and isinstance(holder, Service):

@@ -149,6 +149,12 @@ class LinuxRuns:
         """The run a living pid belongs to: a shim above it, or the token in its environment."""
         return self._trees.owner(pid)
 
+    def busy_s(self, run_id: str) -> float | None:
+        """Processor time of the living tree, ended children included; None when nothing of it lives."""
+        tree = self._trees.of(run_id)
+        ticks = sum(one.busy_ticks for one in tree)
+        return ticks / os.sysconf("SC_CLK_TCK") if tree else None
+
     def signal(self, run_id: str, freeze: bool) -> None:
         """Stop or continue every process of the tree."""
         done: set[Name] = set()

@@ -67,6 +67,7 @@ class Program:
         self.devices: tuple[DeviceId, ...] = tuple(f"local/{name}" for name in visible.split(",") if name)
         self.alive = True
         self.told_to_end = False
+        self.last_line: str | None = None  # of its log
 
     def begin(self) -> None:
         """The command was executed."""
@@ -264,7 +265,12 @@ class JobProgram(Program):
 
     def _allocate(self) -> None:
         if not self.parked and not self.take(self.asked_s):
+            self.last_line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
             self.die(1)
+
+    def busy_s(self) -> float:
+        """Processor time so far; one that hangs has none."""
+        return self.progress_s() + self.work.lost_s
 
     def _go(self) -> None:
         self._turn += 1
