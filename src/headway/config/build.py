@@ -187,8 +187,16 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
         after=job.after,
         after_ok=job.after_ok,
         retries=job.retries,
+        max_runtime_s=job.max_runtime,
+        oom_exit_code=job.oom_exit_code,
+        stall_after_s=job.stall_after,
+        health=job.health or (),
+        health_every_s=job.health_every,
+        summary=job.summary or (),
         goal=job.goal,
         tags=job.tags,
+        labels=dict(job.labels),
+        colour=job.colour,
     )
 
 

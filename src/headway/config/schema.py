@@ -239,13 +239,31 @@ class JobConfig(Holder):
     hold: bool = False
     """Its first entry waits for `headway release`."""
     retries: int = Field(default=0, ge=0, le=1000)
-    """Further attempts after a failure."""
+    """Further attempts after a failure. One that fails three times right after its start is held instead."""
+    max_runtime: Seconds | None = Field(default=None, gt=0)
+    """Running time over all its runs. After that it winds down for up to 10 min (with `saved`), else parks or stops,
+    and is held. Left out: no limit."""
+    oom_exit_code: int | None = Field(default=None, ge=1, le=255)
+    """Exit code that means out of memory; what PyTorch, JAX, llama.cpp and others print is known without it. It is
+    then tried once more with its devices to itself."""
+    stall_after: Seconds | None = Field(default=None, gt=0)
+    """Told as stalled after so long without progress, output and processor time. Left out: never."""
+    health: Argv | None = None
+    """Run now and then while it runs; exit 0 if all is well. Told after three failures in a row."""
+    health_every: Seconds = Field(default=60.0, ge=1)
+    """How often that is run."""
+    summary: Argv | None = None
+    """Prints its best result so far in one line; also run once when it is over."""
     min_residency: Seconds = 60.0
     """How long it runs before another job may push it aside; requests may at once."""
     goal: str | None = None
     """What it is for, in your words."""
     tags: Words = ()
     """Words to find it by."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Words with values, for you and your programs."""
+    colour: str | None = Field(default=None, pattern=r"^(#[0-9a-fA-F]{6}|[a-z]{3,20})$")
+    """Its colour on the page: a name such as teal, or #20b2aa."""
 
 
 class Config(Table):

@@ -63,6 +63,7 @@ class People:
         options: dict[str, Any] = {"retries": chance.choice([0, 0, 1]), "stop_grace": "5s"}
         if habit.save_every_s is not None:
             options["saved"] = ["sim", "saved"]
+        self._limits(options, habit)
         if chance.random() < 0.4:
             options["min_residency"] = "0s"
         body: dict[str, Any] = {"argv": ["work", name], "name": name, "options": options}
@@ -86,6 +87,22 @@ class People:
             else:
                 options["after_ok"] = [before]
         self.world.api("POST", "/api/v1/jobs", body, self._added)
+
+    def _limits(self, options: dict[str, Any], habit: Habit) -> None:
+        """What some owners say of their jobs beyond what they need."""
+        chance = self.chance
+        if chance.random() < 0.2:
+            options["max_runtime"] = f"{chance.choice([10, 40, 400])}s"
+        if chance.random() < 0.2:
+            options["stall_after"] = "20s"
+            habit.silent_after_s = chance.choice([None, 10.0])
+        if chance.random() < 0.2:
+            options["health"] = ["sim", "health"]
+            habit.healthy = chance.random() < 0.6
+        if chance.random() < 0.2:
+            options["summary"] = ["sim", "summary"]
+        if chance.random() < 0.15:
+            options |= {"oom_exit_code": 3, "retries": chance.choice([0, 4])}
 
     def _added(self, status: int, reply: dict[str, Any]) -> None:
         if status == 202:

@@ -41,6 +41,8 @@ class Habit:
     work_s: float = 60.0
     save_every_s: float | None = None
     exit_code: int = 0
+    silent_after_s: float | None = None  # from then on it shows no sign of work
+    healthy: bool = True
     guessed: bool = False  # nobody said what it needs
 
 
@@ -269,8 +271,10 @@ class JobProgram(Program):
             self.die(1)
 
     def busy_s(self) -> float:
-        """Processor time so far; one that hangs has none."""
-        return self.progress_s() + self.work.lost_s
+        """Processor time of this run; one that fell silent has no more."""
+        silent_s = self.habit.silent_after_s
+        run_s = self.world.loop.now_s - self.began_s
+        return run_s if silent_s is None else min(run_s, silent_s)
 
     def _go(self) -> None:
         self._turn += 1
