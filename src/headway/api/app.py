@@ -15,12 +15,13 @@ from headway.api.routes import (
     holders,
     jobs,
     leases,
+    many,
     queue,
     services,
     status,
 )
 
-ROUTERS = (health, status, devices, services, jobs, leases, claims, holders, queue, history)
+ROUTERS = (health, status, devices, services, jobs, leases, claims, holders, many, queue, history)
 
 
 def create_app(parts: Parts) -> Asgi:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from headway.api.parts import find
 from headway.core.commands import Reply
+from headway.core.model import Snapshot
+from headway.core.units import parse_duration
 
 
 class Body(BaseModel):
@@ -18,9 +21,98 @@ class ReasonBody(Body):
     """Why a person asks; shown with the hold."""
 
     reason: str | None = Field(None, max_length=500)
+    anyway: bool = Field(False, description="start: also where it cannot step aside without losing its work")
+    at_saved_point: bool = Field(
+        False, description="pause: one that cannot park stops at its next saved point"
+    )
 
 
-class AddBody(Body):
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+Label = Annotated[str, Field(max_length=500)]
+
+
+def _seconds(value: object) -> float | None:
+    """A duration in words, or a number of seconds."""
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    return parse_duration(str(value))
+
+
+Duration = Annotated[
+    float | None,
+    BeforeValidator(_seconds),
+    Field(None, gt=0, le=366 * 86400, allow_inf_nan=False, description='seconds, or words such as "2h"'),
+    WithJsonSchema(
+        {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}, {"type": "null"}]}
+    ),
+]
+
+
+class Said(Body):
+    """What may be said of any job, new or queued."""
+
+    placement: Literal["gap", "share"] | None = None
+    priority: int | None = Field(None, ge=0, le=100)
+    after: list[Word] | None = Field(None, max_length=1000)
+    after_ok: list[Word] | None = Field(None, max_length=1000)
+    retries: int | None = Field(None, ge=0, le=1000)
+    max_runtime: Duration = None
+    stall_after: Duration = None
+    oom_exit_code: int | None = Field(None, ge=1, le=255)
+    goal: str | None = Field(None, max_length=2000)
+    tags: list[Word] | None = Field(None, max_length=100)
+    labels: dict[Word, Label] | None = Field(None, max_length=100)
+    colour: str | None = Field(None, pattern=r"^(#[0-9a-fA-F]{6}|[a-z]{3,20})$")
+
+    def fields(self, snapshot: Snapshot) -> dict[str, Any]:
+        """What was said, by the names of a spec; jobs in `after` as ids.
+
+        Raises:
+            NotFound: a job in `after` or `after_ok` that is not known.
+        """
+        said = {name: getattr(self, name) for name in Said.model_fields if name in self.model_fields_set}
+        found: dict[str, Any] = {}
+        for name, value in said.items():
+            if value is None and name not in CLEARED:
+                continue
+            if name in ("after", "after_ok"):
+                value = tuple(dict.fromkeys(find(snapshot, one, "job") for one in value))
+            elif name == "tags":
+                value = tuple(dict.fromkeys(value))
+            found[SECONDS.get(name, name)] = value
+        return found
+
+
+SECONDS = {"max_runtime": "max_runtime_s", "stall_after": "stall_after_s"}
+CLEARED = ("max_runtime", "stall_after", "oom_exit_code", "goal", "colour")  # null takes the value away
+
+
+class EditBody(Said):
+    """New values; what is left out stays as it is, null takes a value away."""
+
+    @model_validator(mode="after")
+    def something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("nothing is to be changed: give at least one field")
+        return self
+
+
+class SelectBody(ReasonBody):
+    """Who is meant: ids, names, or groups such as tag=eval and state=queued,name=train*; or all of them."""
+
+    targets: list[Word] = Field(default_factory=list, max_length=10_000)
+    all: bool = False
+    dry_run: bool = Field(False, description="only say whom it means")
+    changes: EditBody | None = Field(None, description="edit: the new values")
+
+    @model_validator(mode="after")
+    def somebody(self) -> Self:
+        if self.all == bool(self.targets):
+            raise ValueError("give either targets or all")
+        return self
+
+
+class AddBody(Said):
     """A new job: a recipe by name, or a command."""
 
     recipe: str | None = None
@@ -30,9 +122,6 @@ class AddBody(Body):
         None, description="memory on each GPU: bytes, or a size such as 14GiB; 0 for none"
     )
     gpus: int | None = Field(None, ge=0, le=64)
-    placement: Literal["gap", "share"] | None = None
-    priority: int | None = Field(None, ge=0, le=100)
-    after: list[str] = Field(default_factory=list, max_length=1000)
     hold: bool = False
     driver: str | None = None
     cwd: str | None = None
@@ -51,9 +140,9 @@ class AddBody(Body):
 
 
 class MoveBody(Body):
-    """Where in the queue: `before` and `after` need `other`."""
+    """Where in the queue: `before` and `after` need `other`. Several keep the order in which they are named."""
 
-    target: str
+    target: str | Annotated[list[str], Field(min_length=1, max_length=1000)]
     where: Literal["top", "bottom", "before", "after"]
     other: str | None = None
 

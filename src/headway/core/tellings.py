@@ -64,7 +64,23 @@ REFUSALS: Mapping[str, Phrase] = {
         "`headway {typed}` is for jobs. `headway hold` puts a service aside, `headway release` lets it go on.",
         derive=_typed,
     ),
-    "cannot_pause": _p("it has no park command, so it cannot pause. `headway stop` frees its memory too."),
+    "cannot_pause": _p(
+        "it has no park command, so it cannot pause. `headway pause --at-saved-point {target}` stops it at its next "
+        "saved point, `headway stop {target}` now.",
+        "it has no park command, so it cannot pause. `headway stop` frees its memory too.",
+    ),
+    "not_editable": _p(
+        "{fields} cannot be changed of a job. Cancel it, and add another one.",
+        "that cannot be changed of a job.",
+    ),
+    "cycle": _p(
+        "these would wait for each other: {ring}. Leave one of them out of `--after`.",
+        "they would wait for each other. Leave one of them out of `--after`.",
+    ),
+    "still_there": _p(
+        "{target} is over, but its memory is still being measured. Try again in a moment.",
+        "its memory is still being measured. Try again in a moment.",
+    ),
     "not_a_job": _p("{target} is not a job. `headway ps` lists them.", "that is not a job."),
     "not_queued": _p(
         "{target} does not stand in that line: it is {state}. `headway ps` shows the order.",
@@ -107,6 +123,8 @@ REFUSALS: Mapping[str, Phrase] = {
 EVENTS: Mapping[str, Phrase] = {
     "job.added": _p("queued by {by}"),
     "job.asked": _p("{by} asked: {verb}"),
+    "job.edited": _p("{by} changed {fields}", "changed by {by}", "changed"),
+    "job.cleared": _p("{name} forgotten, asked by {by}", "forgotten"),
     "job.moved": _p("moved {where} {other} by {by}", "moved to the {where} by {by}", "moved in the queue"),
     "job.saved": _p("saved: {point}", "saved its work"),
     "job.done": _p("done, ran for {ran_s}", "done"),

@@ -37,7 +37,8 @@ def told(d: Draft, fact: JobTold) -> None:
         saved_age_s=age_s,
         summary=fact.summary if fact.summary is not None else job.summary,
     )
-    d.put(heard, save=new_point or heard.summary != job.summary or heard.unhealthy != job.unhealthy)
+    kept = [(one.summary, one.unhealthy, one.stalled) for one in (job, heard)]
+    d.put(heard, save=new_point or kept[0] != kept[1])
 
 
 def _saved_since(job: Job, fact: JobTold, now_s: float, new_point: bool) -> bool:

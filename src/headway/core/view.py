@@ -5,7 +5,7 @@ Ages are in seconds and sizes in bytes; the readers make them into words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -361,11 +361,13 @@ def jobs(
     ended: bool = False,
     after: str | None = None,
     limit: int = 200,
+    fits: Callable[[Job], bool] = lambda job: True,
 ) -> JobPage:
     """One page of jobs: those that are somewhere, the line in order, the held, and with `ended` those that are over.
 
     Args:
         states: only these words; empty: all.
+        fits: only jobs of which this is true.
         after: the cursor: the id of the last job of the page before; one that is gone begins anew.
     """
     order: list[Job] = [h for hid in s.present if isinstance(h := s.holders[hid], Job) and h.ended is None]
@@ -374,8 +376,8 @@ def jobs(
         over = [h for h in s.holders.values() if isinstance(h, Job) and h.ended is not None]
         order += sorted(over, key=lambda job: (-(job.ended_s or 0.0), job.id))
     start = next((n + 1 for n, job in enumerate(order) if job.id == after), 0) if after else 0
-    fits = (job for job in order[start:] if not states or words.state(job, s) in states)
-    page = list(islice(fits, limit + 1))
+    shown = (job for job in order[start:] if (not states or words.state(job, s) in states) and fits(job))
+    page = list(islice(shown, limit + 1))
     more = page[limit - 1].id if len(page) > limit else None
     return JobPage(jobs=tuple(job_row(job, s, verdicts) for job in page[:limit]), next=more)
 

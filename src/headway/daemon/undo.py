@@ -17,6 +17,7 @@ class Undo:
 
     holders: tuple[tuple[Holder | None, Holder], ...]
     modes: tuple[ModeBy, ModeBy]
+    dropped: tuple[Holder, ...] = ()
 
     @classmethod
     def of(cls, before: Mapping[HolderId, Holder], mode: ModeBy, draft: Draft) -> Undo:
@@ -26,7 +27,8 @@ class Undo:
             for hid, holder in draft.holders.items()
             if before.get(hid) is not holder
         )
-        return cls(changed, (mode, mode_of(draft)))
+        dropped = tuple(holder for hid, holder in before.items() if hid not in draft.holders)
+        return cls(changed, (mode, mode_of(draft)), dropped)
 
     def apply(self, draft: Draft) -> None:
         """Put back what is still as the commands left it; what the world changed since stays."""
@@ -44,11 +46,13 @@ class Undo:
                 if getattr(before, field.name) != getattr(after, field.name) == getattr(now, field.name)
             }
             draft.put(replace(now, **back))
+        for holder in self.dropped:
+            draft.put(holder)
         was, became = self.modes
         if was != became == mode_of(draft):
             draft.set(mode=was[0], mode_by=was[1])
-        if self.holders:
-            draft.event("commands.undone", None, holders=sorted(after.id for _, after in self.holders))
+        if undone := sorted({after.id for _, after in self.holders} | {one.id for one in self.dropped}):
+            draft.event("commands.undone", None, holders=undone)
 
 
 NOTHING = Undo((), (("live", None), ("live", None)))

@@ -131,5 +131,8 @@ class Endings:
 
 def _lasting(doc: dict[str, Any]) -> dict[str, Any]:
     """Without what is measured anew all the time and saved only now and then."""
-    passing = ("seen_bytes", "forms", "progress", "saved_age_s", "saved_point", "run")
+    passing = {
+        *("seen_bytes", "forms", "progress", "saved_age_s", "saved_point", "run"),
+        *("marks", "told_s", "active_s", "log_bytes", "busy_s"),
+    }
     return {key: value for key, value in doc.items() if key not in passing}

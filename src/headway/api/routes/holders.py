@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
@@ -13,13 +13,12 @@ from headway.api.bodies import Accepted, ReasonBody
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
-from headway.core.commands import SetWish
+from headway.core.commands import SetWish, Verb
 from headway.core.model import HolderId, Lease
 from headway.errors import Refused
 
 router = APIRouter(prefix="/api/v1/holders", tags=["holders"])
 
-Verb = Literal["hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"]
 Any_ = rows.JobRow | rows.ServiceRow | rows.LeaseRow | rows.Row
 NOUNS = {"job": "jobs", "service": "services", "lease": "leases", "claim": "claims"}
 
@@ -90,8 +89,16 @@ async def wish(parts: Parts, hid: HolderId, verb: Verb, peer: Peer, body: Reason
     Raises:
         Refused: the loop did not accept it.
     """
+    said = body or ReasonBody.model_validate({})
     reply = await parts.submit(
-        SetWish(target=hid, verb=verb, by=peer.name, reason=body.reason if body else None)
+        SetWish(
+            target=hid,
+            verb=verb,
+            by=peer.name,
+            reason=said.reason,
+            anyway=said.anyway,
+            at_saved_point=said.at_saved_point,
+        )
     )
     check(reply)
     holder = parts.hub.snapshot.holders.get(hid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
@@ -29,11 +30,18 @@ async def move(
 ) -> Response:
     """Put one queued job to the top, the bottom, or next to another."""
     snapshot = parts.hub.snapshot
-    target = find(snapshot, body.target, "job")
+    named = [body.target] if isinstance(body.target, str) else body.target
+    targets = [find(snapshot, one, "job") for one in named]
     other = find(snapshot, body.other, "job") if body.other else None
-    reply = await parts.submit(MoveJob(target=target, where=body.where, other=other, by=peer.name))
-    check(reply)
-    return answer(Accepted, Accepted.of(reply, target), 202, {"Location": f"/api/v1/jobs/{target}"})
+    in_turn = (
+        targets[::-1] if body.where in ("top", "after") else targets
+    )  # so that the first named comes first
+    moves = [MoveJob(target=one, where=body.where, other=other, by=peer.name) for one in in_turn]
+    for reply in (replies := await asyncio.gather(*map(parts.submit, moves))):
+        check(reply)
+    return answer(
+        Accepted, Accepted.of(replies[0], targets[0]), 202, {"Location": f"/api/v1/jobs/{targets[0]}"}
+    )
 
 
 @router.post("/mode", status_code=202, response_model=Accepted)
