@@ -26,11 +26,15 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Queue": {
         "add": ("add", "add"),
         "wait": ("wait", "wait"),
+        "start": ("wishes", "start"),
         "move": ("move", "move"),
+        "priority": ("edit", "priority"),
+        "edit": ("edit", "edit"),
         "hold": ("wishes", "hold"),
         "release": ("wishes", "release"),
         "cancel": ("wishes", "cancel"),
         "retry": ("wishes", "retry"),
+        "clear": ("wishes", "clear"),
     },
     "Your own programs": {
         "run": ("run", "run"),

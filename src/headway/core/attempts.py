@@ -38,6 +38,7 @@ def another(d: Draft, job: Job, exit_: Exit, backoff_min_s: float, backoff_max_s
             wish="hold",
             wish_by="headway",
             wish_s=d.now_s,
+            retry_at_s=None,
             note="crash_loop",
             note_facts={**facts, "failures": crashes},
         )

@@ -12,7 +12,7 @@ from headway.sim.world import World
 JOB_EVERY_S = 240.0
 PERSON_EVERY_S = 150.0
 VISIT_EVERY_S = 250.0
-VERBS = ("hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
+VERBS = ("start", "hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
 
 
 class People:
@@ -121,7 +121,9 @@ class People:
                 again = self.world.checks.told.again
                 again[job] = again.get(job, 0) + 1
             self.world.api("POST", f"/api/v1/jobs/{job}/{verb}", {}, lambda status, reply: None)
-        elif what < 0.65 and len(jobs) > 1:
+        elif what < 0.6 and jobs:
+            self._many(jobs)
+        elif what < 0.67 and len(jobs) > 1:
             move: dict[str, Any] = {
                 "target": self._pushed(jobs) or chance.choice(jobs),
                 "where": chance.choice(["top", "bottom"]),
@@ -136,6 +138,19 @@ class People:
             known = [*jobs, *(spec.name for spec in self.world.services)]
             path = chance.choice(["/api/v1/status", "/api/v1/jobs", f"/api/v1/why/{chance.choice(known)}"])
             self.world.api("GET", path, None, lambda status, reply: None)
+
+    def _many(self, jobs: list[str]) -> None:
+        """Somebody means several at once, says something else of one, or forgets what is over."""
+        chance, groups = self.chance, ["state=queued", "state=held", "placement=gap", "name=work*"]
+        verb = chance.choice(["hold", "release", "release", "start", "edit", "edit", "clear"])
+        body: dict[str, Any] = {"targets": [chance.choice(groups)]}
+        if verb == "edit":
+            body = {"targets": [self._some_job(jobs)], "changes": {"priority": chance.choice([10, 60, 90])}}
+            if chance.random() < 0.5:
+                body["changes"]["max_runtime"] = chance.choice([20, 300, None])
+        if verb == "clear":
+            body = {"targets": ["state=done"]}
+        self.world.api("POST", f"/api/v1/select/{verb}", body, lambda status, reply: None)
 
     def _pushed(self, jobs: list[str]) -> str | None:
         """One that was pushed aside: its owner is the one who complains."""
