@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import FAILED, Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import EXITS, FAILED, Session, json_flag, pass_session, show_json, tell
 from headway.cli.tables import line, said
 from headway.client import Client, segment
 
@@ -77,8 +77,8 @@ def report(ctx: click.Context, client: Client, reply: dict[str, Any], verb: str,
             tell(f"headway: {one['id']}: {one['detail']}")
         if len(results) > WORDS:
             line(f"{verb}: {sum(one['accepted'] for one in results)} of {len(results)}")
-    if not all(one["accepted"] for one in results):
-        ctx.exit(FAILED)
+    if refused := next((one for one in results if not one["accepted"]), None):
+        ctx.exit(EXITS.get(refused["code"], FAILED))
 
 
 def _told(client: Client, hid: str, verb: str) -> str:
