@@ -187,6 +187,7 @@ class Service:
             tail=self.runs.log_tail,
             processes=self.processes,
             lease_moves=DRIVERS["lease"].moves,
+            run=self.runs.read,
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
             log_file=str(self.paths.logs_dir / "daemon.log"),

@@ -61,6 +61,7 @@ class RunState:
     port: int | None = None
     kind: str = "main"
     error: str | None = None  # why the command could not be executed
+    started_s: float | None = None  # boottime
 
     @property
     def ended(self) -> bool:

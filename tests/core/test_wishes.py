@@ -228,7 +228,7 @@ def test_start_makes_it_first_and_asks_not_whether_the_gap_is_worth_it() -> None
         scene.queue()
     last = scene.queue(hold=True)
     says(scene, SetWish(target=last, verb="start"))
-    assert order(scene) == [last, "j1", "j2", "j3"]
+    assert [hid for _, hid in scene.s.queue["gpu"]] == [last, "j1", "j2", "j3"]
     assert scene.s.holders[last].rushed  # type: ignore[attr-defined]
     says(scene, SetWish(target=last, verb="hold"))
     assert not scene.s.holders[last].rushed, "a hold takes that back"  # type: ignore[attr-defined]
@@ -268,81 +268,6 @@ def test_nothing_is_half_done_when_refused() -> None:
     ):
         assert not says(scene, command).accepted
         assert replace(scene.s, rev=before.rev) == before
-
-
-# ---------------------------------------------------------------- the queue
-
-
-def order(scene: Scene) -> list[str]:
-    return [hid for _, hid in scene.s.queue.get("gpu", ())]
-
-
-def test_ids_are_never_used_twice() -> None:
-    scene = Scene(24)
-    first = scene.queue()
-    asks(scene, "cancel", first)
-    draft = scene.draft()
-    draft.drop(first)
-    scene.s = draft.done()
-    assert scene.queue() == "j2"
-
-
-def test_priority_is_worth_half_an_hour_a_point() -> None:
-    scene = Scene(24)
-    normal = scene.queue(job_spec(priority=50))
-    scene.at(scene.s.now_s + 1799)
-    better = scene.queue(job_spec(priority=51))
-    assert order(scene) == [better, normal]
-    scene = Scene(24)
-    normal = scene.queue(job_spec(priority=50))
-    scene.at(scene.s.now_s + 1801)
-    assert order(scene) == [normal] and scene.queue(job_spec(priority=51)) == "j2"
-    assert order(scene) == ["j1", "j2"]
-
-
-MOVES = {
-    "to the top": (MoveJob(target="j3", where="top"), ["j3", "j1", "j2", "j4"]),
-    "to the bottom": (MoveJob(target="j1", where="bottom"), ["j2", "j3", "j4", "j1"]),
-    "before another": (MoveJob(target="j4", where="before", other="j2"), ["j1", "j4", "j2", "j3"]),
-    "after another": (MoveJob(target="j1", where="after", other="j3"), ["j2", "j3", "j1", "j4"]),
-    "to where it is": (MoveJob(target="j2", where="after", other="j1"), ["j1", "j2", "j3", "j4"]),
-}
-
-
-@pytest.mark.parametrize("name", MOVES)
-def test_moving_by_hand(name: str) -> None:
-    command, expected = MOVES[name]
-    scene = Scene(24)
-    for _ in range(4):
-        scene.queue()
-    assert says(scene, command).accepted
-    assert order(scene) == expected
-
-
-def test_moving_again_and_again_between_the_same_two_never_loses_its_place() -> None:
-    scene = Scene(24)
-    for _ in range(3):
-        scene.queue()
-    for _ in range(200):
-        first, _, last = order(scene)
-        says(scene, MoveJob(target=last, where="after", other=first))
-        assert order(scene)[:2] == [first, last]
-
-
-def test_what_has_ended_is_not_moved() -> None:
-    scene = job(ended="done")
-    assert says(scene, MoveJob(target="train", where="top")).code == "already_ended"
-    assert says(Scene(24).service(), MoveJob(target="chat", where="top")).code == "not_a_job"
-
-
-def test_lanes() -> None:
-    scene = Scene(24)
-    gpu, cpu, held = scene.queue(), scene.queue(job_spec(count=0)), scene.queue(hold=True)
-    assert {lane: [hid for _, hid in line] for lane, line in scene.s.queue.items()} == {
-        "gpu": [gpu],
-        "cpu": [cpu],
-        "held": [held],
-    }
 
 
 # ---------------------------------------------------------------- config, mode

@@ -41,7 +41,7 @@ def ps(
             click.echo(row["id"])
     else:
         table(
-            ("ID", "NAME", "STATE", "LINE", "RAN", "AGE", "WHY"),
+            ("ID", "NAME", "STATE", "LINE", "RAN", "LEFT", "AGE", "WHY"),
             [
                 (
                     row["id"],
@@ -49,6 +49,7 @@ def ps(
                     state(row["state"]),
                     row["position"],
                     age(row["ran_s"]) if row["started"] else "-",
+                    age(row["left_s"]),
                     age(row["age_s"]),
                     row["why"],
                 )

@@ -21,13 +21,16 @@ from headway.errors import Refused
 @click.option(
     "-n", "lines", default=100, show_default=True, type=click.IntRange(1, 10_000), help="Last lines."
 )
+@click.option("--run", "number", type=click.IntRange(1), help="Of that run; `headway show` lists them.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what it prints, until it is over or Ctrl-C.")
 @json_flag
 @pass_session
-def log(session: Session, target: str, lines: int, follow: bool, as_json: bool) -> None:
+def log(session: Session, target: str, lines: int, number: int | None, follow: bool, as_json: bool) -> None:
     """Print the end of the log of a job's or a server's last run."""
+    if follow and number is not None:
+        raise click.UsageError("-f follows the last run: leave --run out.")
     client = session.client()
-    found = _tail(client, target, lines)
+    found = _tail(client, target, lines, number)
     end = _size(found)  # before anything is printed: what is added from now on is not in these lines
     if as_json and not follow:
         show_json(found)
@@ -48,8 +51,8 @@ def log(session: Session, target: str, lines: int, follow: bool, as_json: bool) 
             sys.stdout.buffer.flush()
 
 
-def _tail(client: Client, target: str, lines: int) -> dict[str, Any]:
-    found: dict[str, Any] = client.get(f"/api/v1/holders/{segment(target)}/log", lines=lines)
+def _tail(client: Client, target: str, lines: int, number: int | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = client.get(f"/api/v1/holders/{segment(target)}/log", lines=lines, run=number)
     return found
 
 

@@ -16,6 +16,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look": {
         "status": ("status", "status"),
         "ps": ("jobs", "ps"),
+        "queue": ("queue", "queue"),
         "why": ("why", "why"),
         "log": ("log", "log"),
         "lease": ("lease", "lease"),

@@ -12,6 +12,7 @@ from headway.core.wording import (
     how_it_ended,
     many,
     requests_active,
+    share_done,
     still_held,
     waited_for_held,
 )
@@ -243,7 +244,13 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     # made by view itself, where the pass has nothing to say
     "behind": _p("number {position} in line; those before it are looked at first", "stands in line"),
-    "runs": _p("on {devices} for {in_state_s}", "for {in_state_s}"),
+    "runs": _p(
+        "on {devices} for {in_state_s}, and shows no sign of work for {silent_s}",
+        "on {devices} for {in_state_s}, {share} done, {left_s} left ({low_s} to {high_s})",
+        "on {devices} for {in_state_s}, {left_s} left ({low_s} to {high_s})",
+        "on {devices} for {in_state_s}, {share} done", "on {devices} for {in_state_s}", "for {in_state_s}",
+        derive=share_done,
+    ),
     "answers": _p("answering {active_words}", derive=requests_active),
     "idle": _p("quiet for {quiet_s}; nobody who waits needs its memory", "nobody who waits needs its memory"),
     "aside": _p("nobody asks for it", help="send it a request"),

@@ -14,6 +14,9 @@ from headway.core.device_rows import device_row as device_row
 from headway.core.device_rows import devices as devices
 from headway.core.device_rows import troubles as troubles
 from headway.core.draft import LEASE_LANE
+from headway.core.eta import lengths
+from headway.core.job_rows import NONE, Known, job_fields, running_facts
+from headway.core.job_rows import outlook as outlook
 from headway.core.model import Holder, HolderId, Job, Lease, Service, Snapshot, Verdict
 from headway.core.phrases import help_for, note, sentence
 from headway.core.rows import (
@@ -127,6 +130,8 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
             "position": words.position(holder, s),
             "ran_s": ran_s(holder, s.now_s),
         }
+        if verdict.code == "runs":
+            facts |= running_facts(holder, s)
         facts["ended_s"] = None if holder.ended_s is None else s.now_s - holder.ended_s
         busy = s.service(str(facts.get("service")))
         if verdict.code == "model_busy" and busy is not None:
@@ -177,31 +182,8 @@ def row(hid: str, s: Snapshot, verdicts: Verdicts) -> Row | DeviceRow | None:
     return None if holder is None else Row(**_common(holder, s, verdicts))
 
 
-def job_row(job: Job, s: Snapshot, verdicts: Verdicts) -> JobRow:
-    return JobRow(
-        **_common(job, s, verdicts),
-        recipe=job.recipe,
-        lane=job.lane,
-        position=words.position(job, s),
-        priority=job.spec.priority,
-        placement=job.spec.placement,
-        driver=job.spec.driver,
-        argv=job.spec.argv,
-        after=(*job.spec.after, *job.spec.after_ok),
-        age_s=s.now_s - job.enqueued_s,
-        ran_s=ran_s(job, s.now_s),
-        started=job.started_s is not None,
-        progress=job.progress,
-        saved_age_s=job.saved_age_s,
-        saved_point=job.saved_point,
-        attempts_left=job.attempts_left,
-        exit_code=job.exit_code,
-        ended_s=None if job.ended_s is None else s.now_s - job.ended_s,
-        run=job.run.id if job.run else None,
-        pid=job.run.pid if job.run else None,
-        goal=job.spec.goal,
-        tags=job.spec.tags,
-    )
+def job_row(job: Job, s: Snapshot, verdicts: Verdicts, known: Known = NONE) -> JobRow:
+    return JobRow(**_common(job, s, verdicts), **job_fields(job, s, known))
 
 
 def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow:
@@ -292,7 +274,7 @@ def _waiting(service: Service) -> int:
 
 def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
     """The whole board, the first `queued_max` of the queue."""
-    top = head(s)
+    top, known = head(s), lengths(s)
     present = (h for hid in s.present if isinstance(h := s.holders[hid], Job))
     return Overview(
         mode=top.mode,
@@ -304,8 +286,8 @@ def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
         troubles=top.troubles,
         services=services(s, verdicts),
         leases=lease_rows(s, verdicts),
-        running=tuple(job_row(job, s, verdicts) for job in present if job.ended is None),
-        queued=tuple(job_row(job, s, verdicts) for job in islice(_line(s), queued_max)),
+        running=tuple(job_row(job, s, verdicts, known) for job in present if job.ended is None),
+        queued=tuple(job_row(job, s, verdicts, known) for job in islice(_line(s), queued_max)),
     )
 
 
@@ -379,7 +361,8 @@ def jobs(
     shown = (job for job in order[start:] if (not states or words.state(job, s) in states) and fits(job))
     page = list(islice(shown, limit + 1))
     more = page[limit - 1].id if len(page) > limit else None
-    return JobPage(jobs=tuple(job_row(job, s, verdicts) for job in page[:limit]), next=more)
+    known = lengths(s)
+    return JobPage(jobs=tuple(job_row(job, s, verdicts, known) for job in page[:limit]), next=more)
 
 
 def _line(s: Snapshot) -> Iterable[Job]:

@@ -98,6 +98,7 @@ class RunFiles:
             port=spec["port"],
             kind=spec["kind"],
             error=ended.get("error") if ended else None,
+            started_s=started["at_s"] if started else None,
         )
 
     def mark_gone(self) -> None:

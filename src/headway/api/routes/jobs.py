@@ -62,9 +62,10 @@ async def log(
     parts: Annotated[Parts, Depends(parts_of)],
     peer: Annotated[Peer, Depends(require_admin)],
     lines: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    run: Annotated[int | None, Query(ge=1, le=10**9)] = None,
 ) -> Response:
-    """The end of its log. Output may hold anything, so only the daemon's user reads it."""
-    return await log_of(parts, _job(parts, target).id, lines)
+    """The end of its log, of the last run or of number `run`. It may hold anything: only the daemon's user reads it."""
+    return await log_of(parts, _job(parts, target).id, lines, run)
 
 
 @router.post("", status_code=202, response_model=Accepted)

@@ -13,6 +13,7 @@ from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
 from headway.core.commands import MoveJob, SetMode
+from headway.core.eta import Outlook
 
 router = APIRouter(prefix="/api/v1", tags=["queue"])
 
@@ -22,6 +23,12 @@ async def queue(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     """Who is next: the first 200 queued jobs."""
     shown = view.jobs(parts.hub.snapshot, parts.hub.verdicts, states=frozenset({"queued"}), limit=200)
     return answer(rows.JobPage, shown, headers={"ETag": f'"{parts.hub.revision}"'})
+
+
+@router.get("/outlook", response_model=Outlook)
+async def outlook(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    """When all that runs and waits would be over, the device hours that takes, and who is next."""
+    return answer(Outlook, view.outlook(parts.hub.snapshot, parts.hub.verdicts))
 
 
 @router.post("/queue/move", status_code=202, response_model=Accepted)
