@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from headway.cli.main import VERBS, cli
 from headway.client import Address, Client
-from headway.core.commands import AddJob, Command, EditJob, MoveJob, Reply, SetMode, SetWish
+from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetWish
 from headway.core.model import Job
 from headway.errors import DaemonAway
 from tests.parts.false_api import TRAIN, Served, made, serving, snapshot
@@ -126,34 +126,6 @@ ASKED: dict[str, tuple[Command, str]] = {
     "pause j1": (SetWish(target="j1", verb="pause", by="ada"), "j1 train"),
     "resume j1": (SetWish(target="j1", verb="resume", by="ada"), "j1 train"),
     "retry j1": (SetWish(target="j1", verb="retry", by="ada"), "j1 train"),
-    "start j2 --anyway": (SetWish(target="j2", verb="start", by="ada", anyway=True), "j2 eval"),
-    "pause j1 --at-saved-point": (
-        SetWish(target="j1", verb="pause", by="ada", at_saved_point=True),
-        "j1 train",
-    ),
-    "hold state=running": (SetWish(target="j1", verb="hold", by="ada"), "j1 train: running"),
-    "hold name=ev*,state=queued": (SetWish(target="j2", verb="hold", by="ada"), "j2 eval"),
-    "edit j2 --tag big --label owner=ana --max-time 2h --retries 3": (
-        EditJob(
-            target="j2",
-            changes={"tags": ("big",), "labels": {"owner": "ana"}, "max_runtime_s": 7200.0, "retries": 3},
-            by="ada",
-        ),
-        "j2 eval",
-    ),
-    "edit j2 --no goal --no tags": (
-        EditJob(target="j2", changes={"goal": None, "tags": ()}, by="ada"),
-        "j2 eval",
-    ),
-    "priority eval high": (EditJob(target="j2", changes={"priority": 80}, by="ada"), "j2 eval"),
-    "add train --after-ok eval --max-time 90s --tag a --tag b": (
-        AddJob(
-            spec=replace(TRAIN, after_ok=("j2",), max_runtime_s=90.0, tags=("a", "b")),
-            recipe="train",
-            by="ada",
-        ),
-        "j9\n",
-    ),
     "mode shadow": (SetMode(mode="shadow", by="ada"), "mode is"),
     "move j3 --top": (MoveJob(target="j3", where="top", by="ada"), "j3 twin: number 2"),
     "move j4 --before eval": (MoveJob(target="j4", where="before", other="j2", by="ada"), "j4 twin"),

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headway.core.commands import ClearJobs, MoveJob, SetWish
+from headway.core.commands import AddJob, ClearJobs, Command, EditJob, MoveJob, SetWish
 from tests.contract.test_cli import headway
-from tests.parts.false_api import Served, serving, snapshot
+from tests.parts.false_api import TRAIN, Served, serving, snapshot
 
 pytestmark = pytest.mark.contract
 
@@ -18,6 +18,45 @@ async def api(home: Path) -> AsyncIterator[Served]:
     (home / "run").mkdir()
     async with serving(home / "run") as served:
         yield served
+
+
+ASKED: dict[str, tuple[Command, str]] = {
+    "start j2 --anyway": (SetWish(target="j2", verb="start", by="ada", anyway=True), "j2 eval"),
+    "pause j1 --at-saved-point": (
+        SetWish(target="j1", verb="pause", by="ada", at_saved_point=True),
+        "j1 train",
+    ),
+    "hold state=running": (SetWish(target="j1", verb="hold", by="ada"), "j1 train: running"),
+    "hold name=ev*,state=queued": (SetWish(target="j2", verb="hold", by="ada"), "j2 eval"),
+    "edit j2 --tag big --label owner=ana --max-time 2h --retries 3": (
+        EditJob(
+            target="j2",
+            changes={"tags": ("big",), "labels": {"owner": "ana"}, "max_runtime_s": 7200.0, "retries": 3},
+            by="ada",
+        ),
+        "j2 eval",
+    ),
+    "edit j2 --no goal --no tags": (
+        EditJob(target="j2", changes={"goal": None, "tags": ()}, by="ada"),
+        "j2 eval",
+    ),
+    "priority eval high": (EditJob(target="j2", changes={"priority": 80}, by="ada"), "j2 eval"),
+    "add train --after-ok eval --max-time 90s --tag a --tag b": (
+        AddJob(
+            spec=replace(TRAIN, after_ok=("j2",), max_runtime_s=90.0, tags=("a", "b")),
+            recipe="train",
+            by="ada",
+        ),
+        "j9\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), ASKED.items(), ids=ASKED.keys())
+async def test_what_is_asked_for(api: Served, home: Path, line: str, expected: tuple[Command, str]) -> None:
+    result = await headway(home, *line.split())
+    assert result.exit_code == 0, result.output
+    assert (api.inbox.given, expected[1] in result.stdout) == ([expected[0]], True), result.stdout
 
 
 async def test_all_of_them_in_one_turn(api: Served, home: Path) -> None:
