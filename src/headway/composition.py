@@ -107,7 +107,7 @@ class Service:
     def __init__(self, paths: Paths, built: Built, sockets: _Sockets) -> None:
         self.paths, self.built, self.sockets = paths, built, sockets
         self.host = LinuxHost()
-        self.runs = LinuxRuns(paths.runs_dir)
+        self.runs = LinuxRuns(paths.runs_dir, built.log_max_bytes, built.log_kept)
         self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
         self.reader = SqliteReader(paths.database)

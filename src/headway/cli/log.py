@@ -90,13 +90,15 @@ def _size(found: dict[str, Any]) -> int:
 
 
 def _rest(path: str, at: int) -> tuple[bytes, int]:
-    """What was added after `at`; a file that became shorter was rotated and is read from its beginning."""
+    """What was added after `at`. A file that became shorter began anew: what it had before is in PATH.1 now."""
     try:
         with open(path, "rb") as file:
-            if file.seek(0, os.SEEK_END) < at:
+            size, before = file.seek(0, os.SEEK_END), b""
+            if size < at:
+                before, _ = _rest(f"{path}.1", at) if os.path.exists(f"{path}.1") else (b"", 0)
                 at = 0
             file.seek(at)
             data = file.read()
     except FileNotFoundError:
         return b"", at
-    return data, at + len(data)
+    return before + data, at + len(data)

@@ -51,6 +51,8 @@ class Built:
     gate: Listen
     api: Listen
     alert_command: tuple[str, ...] | None
+    log_max_bytes: int = 0  # of each log of a run; 0: no limit
+    log_kept: int = 1
 
 
 def build(
@@ -96,6 +98,8 @@ def build(
         gate=Listen(host=config.gate.host, port=config.gate.port),
         api=Listen(host=config.api.host, port=config.api.port),
         alert_command=config.alerts.command,
+        log_max_bytes=config.headway.log_max,
+        log_kept=config.headway.log_kept,
     )
 
 

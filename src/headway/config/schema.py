@@ -20,7 +20,7 @@ from headway.config.fields import (
     Upstream,
     Words,
 )
-from headway.core.model import GIB, Mode
+from headway.core.model import GIB, MIB, Mode
 
 
 class Table(BaseModel):
@@ -105,6 +105,10 @@ class HeadwaySettings(Table):
     """The longest such pause."""
     host_floor: Bytes = 0
     """Main memory that must stay free for anything to be started or parked."""
+    log_max: Bytes = 16 * MIB
+    """A log of a job or server that grows larger begins anew, and older parts stay as log.1, log.2, ...; 0: never."""
+    log_kept: int = Field(default=3, ge=1, le=100)
+    """So many older parts of each log stay."""
     look_ahead: int = Field(default=64, ge=1, le=10_000)
     """Queued jobs looked at in each pass."""
 

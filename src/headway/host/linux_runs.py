@@ -36,9 +36,16 @@ NOT_FOR_RUNS = re.compile(r"NOTIFY_SOCKET|WATCHDOG_(PID|USEC)|LISTEN_(PID|FDS|FD
 
 
 class LinuxRuns:
-    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs."""
+    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs.
 
-    def __init__(self, directory: Path) -> None:
+    A log larger than `log_max_bytes` (0: never) begins anew, and `log_kept` older parts of it stay beside it; it is
+    looked at every `log_look_s`.
+    """
+
+    def __init__(
+        self, directory: Path, log_max_bytes: int = 16 << 20, log_kept: int = 3, log_look_s: float = 2.0
+    ) -> None:
+        self._log = {"log_max_bytes": log_max_bytes, "log_kept": log_kept, "log_look_s": log_look_s}
         self._directory = directory.absolute()
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -68,7 +75,8 @@ class LinuxRuns:
         self._reap()
         files = self._files(spec.id)
         # ids are unique in one state directory, tokens on the whole machine
-        lock = files.create(spec, f"{spec.id}.{secrets.token_hex(8)}", self._scopes.make(spec.id))
+        token = f"{spec.id}.{secrets.token_hex(8)}"
+        lock = files.create(spec, token, self._scopes.make(spec.id), self._log)
         try:
             log = os.open(files.directory / spec.log_name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
