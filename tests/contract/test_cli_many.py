@@ -100,6 +100,8 @@ MEANS_NOBODY = {
     "an edit that contradicts itself": ("edit j2 --goal x --no goal", 2, "contradicts"),
     "a priority that is none": ("priority j2 huge", 2, "0 to 100"),
     "a time that is none": ("edit j2 --max-time soon", 2, "soon"),
+    "a run that it never had": ("log j1 --run 7", 1, "no number 7"),
+    "following a run that is over": ("log j1 --run 1 -f", 2, "--run"),
     "a label without a value": ("add train --label ana", 2, "NAME=VALUE"),
 }
 

@@ -123,6 +123,7 @@ class AddBody(Said):
     )
     gpus: int | None = Field(None, ge=0, le=64)
     hold: bool = False
+    resumable: bool | None = Field(None, description="it goes on from where it was when it is started again")
     driver: str | None = None
     cwd: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
@@ -133,7 +134,7 @@ class AddBody(Said):
         if (self.recipe is None) == (self.argv is None):
             raise ValueError("give either a recipe or argv")
         if self.recipe is not None:
-            only_ad_hoc = ("name", "gpu", "gpus", "driver", "cwd", "env", "options")
+            only_ad_hoc = ("name", "gpu", "gpus", "resumable", "driver", "cwd", "env", "options")
             if given := [key for key in only_ad_hoc if getattr(self, key) not in (None, {})]:
                 raise ValueError(f"a recipe has its own {', '.join(given)}: change it in the config")
         return self

@@ -14,6 +14,13 @@ from headway.cli.saying import Pair, said_body, said_options
 from headway.cli.tables import line, said
 from headway.client import segment
 
+ASIDE = {
+    "park": "When a model needs the device it parks, and goes on where it was.",
+    "restart": "When a model needs the device it is stopped, and started again from its saved point if it has one.",
+    "none": "It would lose its work when a model needs the device, so it starts only where no model is. Say how it "
+    "saves (--resumable, or `saved` in a recipe), or let it lose its work: headway start {id} --anyway",
+}
+
 
 class AfterDashes(click.Command):
     """Keeps everything behind `--` as the command to queue."""
@@ -35,6 +42,14 @@ class AfterDashes(click.Command):
 @click.option("--name", help="What to call it.  [default: the command's name]")
 @said_options
 @click.option("--env", "env", multiple=True, type=Pair(), help="A variable for it. May be repeated.")
+@click.option(
+    "--resumable", is_flag=True, default=None, help="It goes on from where it was when it is started again."
+)
+@click.option(
+    "--driver",
+    type=click.Choice(["auto", "restart"]),
+    help="restart: stop it for a model, whatever it loses.",
+)
 @click.option("--hold", is_flag=True, help="Keep it waiting until `headway release`.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the id alone, as when stdout is no terminal.")
 @json_flag
@@ -49,6 +64,8 @@ def add(
     gpus: int | None,
     name: str | None,
     env: tuple[tuple[str, str], ...],
+    resumable: bool | None,
+    driver: str | None,
     hold: bool,
     quiet: bool,
     as_json: bool,
@@ -68,6 +85,7 @@ def add(
     if argv and not argv[0].strip():
         raise click.UsageError("the command behind `--` is empty: it begins with a program.")
     body: dict[str, Any] = {**said_body(given), "hold": hold, "env": dict(env) or None}
+    body |= {"resumable": resumable, "driver": driver}
     if recipe:
         body |= {"recipe": recipe, "gpu": gpu, "gpus": gpus, "name": name}
     else:
@@ -84,6 +102,7 @@ def add(
     else:
         row = client.get(f"/api/v1/jobs/{segment(reply['id'])}")
         line(f"{row['id']} ({row['name']}, placement {row['placement']}) is {said(row)}")
+        line(ASIDE[row["step_aside"]].format(**row))
     if reply["warning"] and not (row and reply["warning"] in row["why"]):
         tell(
             f"headway: {reply['id']} {reply['warning']}. `headway cancel {reply['id']}` takes it out of the queue."

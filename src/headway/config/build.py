@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
-from headway.config.checks import count_of, index_of, models_of
+from headway.config.checks import count_of, driver_of, index_of, models_of, steps_aside
 from headway.config.schema import Config, Holder, JobConfig, ServiceConfig
 from headway.core.model import LADDERS, Form, FormName, JobSpec, Mode, MoveRule, Policy, ServiceSpec
 
@@ -83,7 +83,9 @@ def build(
         mode=config.mode,
         policy=policy(config),
         services=tuple(made(name, service) for name, service in config.service.items()),
-        recipes=tuple((job_spec(name, job, moves[job.driver]), job.hold) for name, job in config.job.items()),
+        recipes=tuple(
+            (job_spec(name, job, moves[driver_of(job)]), job.hold) for name, job in config.job.items()
+        ),
         devices=tuple(
             DeviceSettings(
                 name=name,
@@ -171,7 +173,7 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
     forms = _forms("job", moves, declared, job)
     return JobSpec(
         name=name,
-        driver=job.driver,
+        driver=driver_of(job),
         forms=forms,
         moves=_between(forms, moves),
         count=count_of(job),
@@ -188,6 +190,7 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
         saved=job.saved or (),
         progress=job.progress or (),
         resumable=job.resumable,
+        steps_aside=steps_aside(job),
         after=job.after,
         after_ok=job.after_ok,
         retries=job.retries,

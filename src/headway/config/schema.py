@@ -216,8 +216,10 @@ class ServiceConfig(Holder):
 class JobConfig(Holder):
     """A recipe for a job, and one entry in the queue made from it when it is first seen."""
 
-    driver: Literal["restart", "command"]
-    """restart stops it and starts it anew. command lets it live, and frees its memory by park and resume."""
+    driver: Literal["auto", "restart", "command"] = "auto"
+    """How it steps aside. restart stops it and starts it anew. command lets it live, and frees its memory by park and
+    resume. auto: command with `park` and `resume`, restart with `saved` or `resumable`; else it does not step aside,
+    and starts only on devices that no model uses (`headway start --anyway` overrides that)."""
     start: Argv
     """Command that does the work, in the foreground."""
     park: Argv | None = None

@@ -33,6 +33,7 @@ def job_fields(job: Job, s: Snapshot, known: Known = NONE) -> dict[str, Any]:
         "priority": spec.priority,
         "placement": spec.placement,
         "driver": spec.driver,
+        "step_aside": step_aside(job),
         "argv": spec.argv,
         "after": (*spec.after, *spec.after_ok),
         "age_s": s.now_s - job.enqueued_s,
@@ -66,6 +67,13 @@ def job_fields(job: Job, s: Snapshot, known: Known = NONE) -> dict[str, Any]:
         "labels": spec.labels,
         "colour": spec.colour,
     }
+
+
+def step_aside(job: Job) -> str:
+    """How it gives its memory back, in one word."""
+    if not job.spec.steps_aside and not job.anyway:
+        return "none"
+    return "park" if job.form_named("parked") else "restart"
 
 
 def running_facts(job: Job, s: Snapshot) -> dict[str, Any]:

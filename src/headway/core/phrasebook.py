@@ -62,6 +62,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "starts only after a good end of {after}, which is {ended}", "the job it waits for did not end well",
         help="headway retry {after}",
     ),
+    "no_way_aside": _p(
+        "would lose its work when {services} needs the device, and no other device is there; "
+        "say how it saves its work (`saved`, `resumable`), or start it anyway",
+        "would lose its work when a model needs the device",
+        help="headway start {id} --anyway",
+    ),
     "backoff": _p(
         "{note}; tries again in {in_s}", "could not start; tries again in {in_s}", "could not start",
         help="headway log {id}",

@@ -45,6 +45,7 @@ class JobRow(Row):
     priority: int
     placement: str
     driver: str
+    step_aside: str  # park, restart, or none: it would lose its work, and starts only where no model is
     argv: tuple[str, ...]
     after: tuple[str, ...]
     age_s: float

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway.core.fit import Plan, excludes
+from headway.core.fit import Plan, excludes, free_to_stay
 from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
 
@@ -134,6 +134,16 @@ def find_job(word: str, s: Snapshot, asking: Holder | None = None) -> Job | None
     return max(same, key=lambda job: job.enqueued_s, default=None)
 
 
+def no_way_aside(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """One that loses its work whenever it steps aside stays off devices that a model may want back."""
+    if free_to_stay(want.holder, s) is None:
+        return None
+    models = sorted(sid for sid in s.services if gated(s.holders[sid]))
+    if len(free_to_stay(want.holder, s) or ()) >= want.holder.spec.count:
+        return None
+    return Verdict(code="no_way_aside", facts={"services": models})
+
+
 def slots(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """max_active_jobs: one per device unless set; the CPU lane has four places of its own."""
     if not isinstance(want.holder, Job):
@@ -209,6 +219,7 @@ ADMIT: tuple[AdmitRule, ...] = (
     after,
     backoff,
     cannot_move,
+    no_way_aside,
     slots,
     store_silent,
     demand_unknown,

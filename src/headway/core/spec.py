@@ -132,6 +132,7 @@ class JobSpec(Spec):
     saved: tuple[str, ...] = ()  # prints the saved point
     progress: tuple[str, ...] = ()
     resumable: bool = False
+    steps_aside: bool = True  # False: it can only be stopped, and then its work is lost
     after: tuple[str, ...] = ()
     after_ok: tuple[str, ...] = ()
     retries: int = 0

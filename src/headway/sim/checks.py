@@ -15,10 +15,6 @@ if TYPE_CHECKING:
     from headway.sim.world import World
 
 SLACK_S = 3.0
-STAYS = (
-    "beside_only",
-    "cannot_step_aside",
-)  # a model stays: beside which it asked to run, or that is not ours
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 STAYS = (
     "beside_only",
     "cannot_step_aside",
+    "no_way_aside",
 )  # a model stays: beside which it asked to run, or that is not ours
 
 

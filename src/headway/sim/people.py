@@ -67,6 +67,8 @@ class People:
         if chance.random() < 0.4:
             options["min_residency"] = "0s"
         body: dict[str, Any] = {"argv": ["work", name], "name": name, "options": options}
+        if chance.random() < 0.9 and kind != "command":
+            body["driver"] = "restart"
         body["placement"] = chance.choice(["gap", "gap", "share"])
         body["priority"] = chance.choice([20, 50, 50, 80])
         body["gpu"] = 0 if kind == "cpu" else need if chance.random() < 0.9 else None
