@@ -9,6 +9,7 @@ import click
 from headway.cli.ask import EXITS, FAILED, Session, json_flag, pass_session, show_json, tell
 from headway.cli.tables import line, said
 from headway.client import Client, segment
+from headway.errors import Refused
 
 WORDS = 20  # results that are told one by one; of more, the sum
 # verb -> (what the API calls it, help)
@@ -61,10 +62,16 @@ def select(
 
 
 def report(ctx: click.Context, client: Client, reply: dict[str, Any], verb: str, as_json: bool) -> None:
-    """What became of each; exit 1 if it was refused for one of them."""
+    """What became of each; exit 1 if it was refused for one of them.
+
+    Raises:
+        Refused: it was refused for the only one that was meant.
+    """
     results = reply["results"]
+    if len(results) == 1 and not results[0]["accepted"]:
+        raise Refused(results[0]["code"], results[0]["detail"], **results[0]["facts"])
     if as_json:
-        show_json(reply)
+        show_json(results)
     elif reply["dry_run"]:
         for one in results:
             line(_called(client, one["id"])[0])
