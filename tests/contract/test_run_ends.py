@@ -37,7 +37,7 @@ OTHER = [
 
 
 def told(runs: FakeRuns, lines: list[str], code: int) -> Exit:
-    runs.log_tail = lambda run_id, count: lines[-count:]  # type: ignore[method-assign]
+    runs.log_tail = lambda run_id, count: lines[-count:]  # type: ignore[method-assign, assignment]
     state = runs.put("j1.1", "j1", exit=Exit(code=code), lock_held=False, gone=True)
     found = run_seen(runs, "j1", state).exit
     assert found is not None

@@ -144,7 +144,8 @@ def test_what_an_owner_says_of_a_job_s_limits_arrives(tmp_path: Path) -> None:
     assert (spec.max_runtime_s, spec.stall_after_s, spec.oom_exit_code) == (7200.0, 300.0, 7)
     assert (spec.health, spec.health_every_s, spec.summary) == (("h",), 30.0, ("s",))
     assert (spec.labels, spec.colour) == ({"a": "b"}, "teal")
-    made = built(tmp_path, '[headway]\nlog_max = "1MiB"\nlog_kept = 9\n')
+    (tmp_path / "other").mkdir()
+    made = built(tmp_path / "other", '[headway]\nlog_max = "1MiB"\nlog_kept = 9\n')
     assert (made.log_max_bytes, made.log_kept) == (1 << 20, 9)
 
 

@@ -11,7 +11,7 @@ from headway.core import fold, wishes
 from headway.core.commands import SetWish
 from headway.core.decide import decide
 from headway.core.facts import JobTold, RunSeen
-from headway.core.model import Event, Exit, Job, JobSpec, Move
+from headway.core.model import Event, Exit, Job, JobSpec, Move, Run
 from headway.core.worked import ran_s
 from tests.core.make import T0_S, Scene, dev, job_spec, service_spec
 
@@ -69,7 +69,13 @@ def test_attempts_after_failures_at_the_start_come_after_growing_pauses_and_end_
             scene.put(
                 replace(
                     again,
-                    run=replace(job.run, id=f"train.{number + 2}", lock_held=True, exit=None, gone=False),
+                    run=replace(
+                        job.run or Run(id="", lock_held=True),
+                        id=f"train.{number + 2}",
+                        lock_held=True,
+                        exit=None,
+                        gone=False,
+                    ),
                 )
             )
             scene.at(scene.s.now_s + 2.0)
@@ -142,10 +148,10 @@ def test_a_retry_by_a_person_begins_all_of_it_anew() -> None:
 
 # ---------------------------------------------------------------- max_runtime
 
-PARKS = {"parked": 1.0, "max_runtime_s": 300.0, "placement": "share"}
-STOPS = {"max_runtime_s": 300.0, "placement": "share"}
-SAVES = {**STOPS, "saved": ("show",)}
-OVER_TIME = {
+PARKS: dict[str, Any] = {"parked": 1.0, "max_runtime_s": 300.0, "placement": "share"}
+STOPS: dict[str, Any] = {"max_runtime_s": 300.0, "placement": "share"}
+SAVES: dict[str, Any] = {**STOPS, "saved": ("show",)}
+OVER_TIME: dict[str, Any] = {
     # name: (spec, what it has run before, seconds in this stretch, given, the wish after a turn)
     "not yet": (STOPS, 0, 299, {}, "run"),
     "now": (STOPS, 0, 300, {}, "stop"),
