@@ -37,9 +37,7 @@ NOT_FOR_RUNS = re.compile(r"NOTIFY_SOCKET|WATCHDOG_(PID|USEC)|LISTEN_(PID|FDS|FD
 
 class LinuxRuns:
     """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs.
-
-    A log larger than `log_max_bytes` (0: never) begins anew, and `log_kept` older parts of it stay beside it; it is
-    looked at every `log_look_s`.
+    Every `log_look_s` a log larger than `log_max_bytes` (0: never) begins anew; `log_kept` older parts stay beside it.
     """
 
     def __init__(
@@ -159,9 +157,7 @@ class LinuxRuns:
 
     def busy_s(self, run_id: str) -> float | None:
         """Processor time of the living tree, ended children included; None when nothing of it lives."""
-        tree = self._trees.of(run_id)
-        ticks = sum(one.busy_ticks for one in tree)
-        return ticks / os.sysconf("SC_CLK_TCK") if tree else None
+        return self._trees.busy_s(run_id)
 
     def signal(self, run_id: str, freeze: bool) -> None:
         """Stop or continue every process of the tree."""
