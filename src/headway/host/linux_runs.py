@@ -156,7 +156,6 @@ class LinuxRuns:
         return self._trees.owner(pid)
 
     def busy_s(self, run_id: str) -> float | None:
-        """Processor time of the living tree, ended children included; None when nothing of it lives."""
         return self._trees.busy_s(run_id)
 
     def signal(self, run_id: str, freeze: bool) -> None:
