@@ -1,8 +1,8 @@
 # Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
-# `make demo`, `test`, `clients`, `check`, `seeds`, `campaign`, `bench`, `bench-gate`, `clean`; PYTHON=... chooses one.
+# `make demo`, `test`, `clients`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-gate`, `clean`; PYTHON=... chooses one.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clients check seeds campaign bench bench-gate clean
+.PHONY: help demo test clients check schema seeds campaign bench bench-gate clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,6 +44,10 @@ check: $(VENV)/dev.stamp
 	$(RUN) -m mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo
 	$(RUN) -m pytest -q -p no:xdist tests/core/test_tidy.py
+
+# The API against whatever fits its OpenAPI document and whatever does not: some minutes.
+schema: $(VENV)/dev.stamp
+	HEADWAY_EXAMPLES=$(or $(EXAMPLES),60) $(RUN) -m pytest -n 2 --dist worksteal --timeout 1200 tests/contract/test_api_schema.py $(PYTEST)
 
 # The simulation as CI runs it: each seed an hour of virtual time, twice, and the campaign must have seen everything.
 seeds: $(VENV)/dev.stamp

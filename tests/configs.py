@@ -12,6 +12,7 @@ from headway.errors import ConfigInvalid
 SIM = '[device.sim0]\nmeter = "simulated"\ntotal = "24GiB"\nreports = "reports"\n'
 CHAT = '[service.chat]\ndriver = "process"\nstart = ["serve", "{port}"]\n'
 TRAIN = '[job.train]\ndriver = "restart"\nstart = ["train"]\n'
+NIGHT = '[window.night]\nkind = "no_model"\ncron = "0 22 * * *"\n'
 RENDER = '[job.render]\ndriver = "command"\nstart = ["render"]\npark = ["park"]\nresume = ["resume"]\n'
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headway import __version__
 from headway.config.paths import Paths
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 
 def settings(config_path: Path) -> Built:
     """Read and check the config. Raises ConfigInvalid with every problem at once."""
-    from headway.composition import settings as read
+    from headway.composition import running
 
-    return read(config_path)
+    return running(config_path).built
 
 
 def doubts(config_path: Path) -> list[str]:
@@ -39,8 +41,54 @@ def doubts(config_path: Path) -> list[str]:
     return found(config_path, read_once)
 
 
-def daemon(paths: Paths, config_path: Path | None = None) -> int:
+def shown(config_path: Path, everything: bool = False) -> dict[str, Any]:
+    """The config as it counts: all files, the environment and [vars] put together.
+
+    Args:
+        everything: with what was left out, at its default.
+
+    Raises:
+        ConfigInvalid: it has problems.
+    """
+    from headway.config.load import load
+
+    return load(config_path).model_dump(mode="json", exclude_none=True, exclude_unset=not everything)
+
+
+def config_schema() -> str:
+    """The JSON Schema of the config file, as it is shipped."""
+    from headway.config.json_schema import FILE
+
+    return FILE.read_text("utf-8")
+
+
+def init(file: Path, ports: Sequence[int] = (), example: bool = False, dry_run: bool = False) -> str:
+    """Look for GPUs and model servers, and write a config that only watches them. Returns its text.
+
+    Args:
+        ports: looked at besides the usual ones.
+        example: with a service and a job to start from.
+        dry_run: write nothing.
+
+    Raises:
+        ConfigThere: there is a file already.
+    """
+    from headway.config.json_schema import FILE
+    from headway.config.starter import text, written
+    from headway.host.model_servers import find_servers
+    from headway.meters.once import read_once
+
+    made = text(read_once(), find_servers(ports), str(FILE), example)
+    if not dry_run:
+        written(file, made)
+    return made
+
+
+def daemon(paths: Paths, config_path: Path | None = None, again: bool = False) -> int:
     """Run the daemon in this process until SIGTERM or SIGINT. Returns the exit status.
+
+    Args:
+        again: while the file has problems, go on with the last config that was in force.
 
     Raises:
         AlreadyRunning: another daemon uses this home, or its port is taken.
@@ -49,31 +97,34 @@ def daemon(paths: Paths, config_path: Path | None = None) -> int:
     """
     os.umask(0o077)
     paths.create()
-    built = settings(config_path or paths.config_file)
+    from headway.composition import run_daemon, running
+
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, (signal.SIGHUP,)
+    )  # one from now on means a newer file than is read here
+    config = running(config_path or paths.config_file, paths.kept_config, again)
     lock = take_lock(paths.run_dir / "daemon.lock")
     if lock is None:
         raise AlreadyRunning(
             f"a daemon is already running in {paths.state_dir}. See it: `headway status`.",
             home=str(paths.state_dir),
         )
-    from headway.composition import run_daemon
-
     try:
-        run_daemon(paths, built)
+        run_daemon(paths, config)
     finally:
         os.close(lock)
     return 0
 
 
-def gate(paths: Paths, config_path: Path | None = None) -> int:
-    """Run the gate parent in this process until SIGTERM or SIGINT."""
-    from headway.config.load import load
+def gate(paths: Paths, config_path: Path | None = None, again: bool = False) -> int:
+    """Run the gate parent in this process until SIGTERM or SIGINT. `again` is as for the daemon."""
+    from headway.config.kept import loaded
     from headway.gate.main import run_parent
     from headway.gate.spec import Spec
 
     os.umask(0o077)
     paths.create()
-    config = load(config_path or paths.config_file)
+    config, _ = loaded(config_path or paths.config_file, paths.kept_config, again)
     listen = {"front": (config.gate.host, config.gate.port)}
     listen |= {
         name: (config.gate.host, one.port) for name, one in config.service.items() if one.port is not None
@@ -156,12 +207,12 @@ def down(paths: Paths, config_path: Path | None = None, everything: bool = False
 def _stop_everything(paths: Paths, config_path: Path | None) -> list[str]:
     """Hold what waits, stop what runs, and wait until nothing lives. Returns the ids that were held for it."""
     from headway import supervisor
-    from headway.client import Address, Answered, Client
+    from headway.client import Answered, Client, address
 
     if not supervisor.living(paths) and supervisor.board_of(paths) is None:
         return []
     _ensure_daemon(paths, config_path)
-    client = Client(Address(path=paths.api_socket))
+    client = Client(address(paths.run_dir, {}))
     waiting = [row["id"] for row in client.get("/api/v1/jobs", state=["queued"], limit=1000)["jobs"]]
     told = {"reason": "by `headway down --all`"}
     for hid in waiting:

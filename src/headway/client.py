@@ -9,7 +9,8 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -50,20 +51,24 @@ class Address:
     host: str = "127.0.0.1"
     port: int = 0
     prefix: str = ""
+    token: str | None = field(default=None, repr=False)
 
     def __str__(self) -> str:
         return str(self.path) if self.path else f"http://{self.host}:{self.port}{self.prefix}"
 
 
 def address(run_dir: Path, environ: Mapping[str, str] = os.environ) -> Address:
-    """HEADWAY_URL when it is set (`http://HOST:PORT`), else the socket in `run_dir`.
+    """HEADWAY_URL when it is set (`http://HOST:PORT`, with HEADWAY_TOKEN), else the socket in `run_dir`.
+
+    A daemon without a socket leaves `admin.token` and its port there instead.
 
     Raises:
         DaemonAway: HEADWAY_URL is not such a URL.
     """
     url = environ.get("HEADWAY_URL")
     if not url:
-        return Address(path=run_dir / "headway.sock")
+        own = run_dir / "headway.sock"
+        return Address(path=own) if own.exists() else by_token(run_dir) or Address(path=own)
     parts = urlsplit(url)
     try:
         port = parts.port or 80
@@ -73,7 +78,17 @@ def address(run_dir: Path, environ: Mapping[str, str] = os.environ) -> Address:
         raise DaemonAway(
             f"HEADWAY_URL is {url!r}, not http://HOST:PORT. Correct it, or unset it to use the socket."
         )
-    return Address(host=parts.hostname, port=port, prefix=parts.path.rstrip("/"))
+    token = environ.get("HEADWAY_TOKEN", "").strip() or None
+    return Address(host=parts.hostname, port=port, prefix=parts.path.rstrip("/"), token=token)
+
+
+def by_token(run_dir: Path) -> Address | None:
+    """The way in where there is no socket; None: the daemon left none."""
+    with suppress(OSError, ValueError):
+        token = (run_dir / "admin.token").read_text("ascii").strip()
+        port = int((run_dir / "api-port").read_text())
+        return Address(port=port, token=token) if token else None
+    return None
 
 
 class Client:
@@ -89,6 +104,9 @@ class Client:
 
     def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         return self._call("POST", path, dict(body or {}))
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Any:
+        return self._call("PUT", path, dict(body))
 
     def delete(self, path: str) -> Any:
         return self._call("DELETE", path, None)
@@ -118,6 +136,8 @@ class Client:
         payload = b"" if body is None else json.dumps(body).encode()
         host = f"{self.where.host}:{self.where.port}" if self.where.path is None else "localhost"
         head = {"Host": host, "Connection": "close", **headers}
+        if self.where.token is not None and self.where.path is None:
+            head["Authorization"] = f"Bearer {self.where.token}"
         if body is not None:
             head |= {"Content-Type": "application/json", "Content-Length": str(len(payload))}
         lines = [

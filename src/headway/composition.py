@@ -10,28 +10,35 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import structlog
 
 from headway import __version__
-from headway.alerts.command import CommandAlert
+from headway.alerts.alerts import Alerts
+from headway.alerts.command import CommandWay
+from headway.alerts.webhook import WebhookWay
+from headway.api.access import Access
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
-from headway.config.build import Built, DeviceSettings, build
-from headway.config.load import load
+from headway.config.build import Built, DeviceSettings
+from headway.config.calendar import Calendar
 from headway.config.paths import Paths
+from headway.config.running import Running
 from headway.core import phrases
-from headway.core.commands import Configure
+from headway.core.facts import ConfigRefused
 from headway.core.model import Event
+from headway.daemon.applying import Applying
 from headway.daemon.daemon import Daemon, Outside, Settings
 from headway.daemon.link_server import LinkServer
 from headway.daemon.tasks import Tasks
 from headway.drivers.jobs_told import JobTeller
 from headway.drivers.registry import ASLEEP_PROBES, DRIVERS
-from headway.errors import AlreadyRunning
+from headway.errors import AlreadyRunning, HeadwayError
 from headway.host.gate_files import RequestFiles, RoutesFile
 from headway.host.gate_locks import GateLocks
 from headway.host.linux import LinuxClock, LinuxHost, user_name
@@ -43,7 +50,7 @@ from headway.meters.child import ChildMeter
 from headway.meters.combined import CombinedMeter
 from headway.meters.declared import DeclaredDevice, DeclaredMeter
 from headway.meters.selected import Chosen, SelectedMeter
-from headway.ports import Meter
+from headway.ports import AlertWay, Meter
 from headway.store.journal import FileJournal
 from headway.store.reader import SqliteReader
 from headway.store.store import SqliteStore
@@ -53,13 +60,13 @@ READS_BUSY = ("llamacpp", "vllm")
 NODE = "local"  # first part of every device id; the machine may be renamed, its devices stay
 
 
-def settings(config_path: Path) -> Built:
-    """Read and check the config. Raises ConfigInvalid with every problem at once."""
+def running(config_path: Path, kept: Path | None = None, again: bool = False) -> Running:
+    """Read and check the config; see Running. Raises ConfigInvalid with every problem at once."""
     moves = {name: driver.moves for name, driver in DRIVERS.items()}
-    return build(load(config_path), moves, READS_BUSY, ASLEEP_PROBES)
+    return Running(config_path, moves, READS_BUSY, ASLEEP_PROBES, kept, again)
 
 
-def run_daemon(paths: Paths, built: Built) -> None:
+def run_daemon(paths: Paths, config: Running) -> None:
     """Run the daemon in this process until SIGTERM or SIGINT. The caller holds the lock.
 
     Raises:
@@ -67,13 +74,13 @@ def run_daemon(paths: Paths, built: Built) -> None:
         StoreTooNew: the database is from a newer Headway.
     """
     log_to(paths.logs_dir / "daemon.log")
-    asyncio.run(Service(paths, built, _Sockets.bind(paths, built)).run())
+    asyncio.run(Service(paths, config, _Sockets.bind(paths, config.built)).run())
 
 
 class _Sockets:
     """Everything the daemon listens on, bound before the database is touched."""
 
-    def __init__(self, api: socket.socket, unix: socket.socket, link: socket.socket) -> None:
+    def __init__(self, api: socket.socket, unix: socket.socket | None, link: socket.socket) -> None:
         self.api, self.unix, self.link = api, unix, link
 
     @classmethod
@@ -88,7 +95,10 @@ class _Sockets:
                 f"or end what listens there.",
                 port=built.api.port,
             ) from None
-        return cls(api, _unix(paths.api_socket), _unix(paths.run_dir / "link.sock"))
+        for old in (paths.api_socket, paths.admin_token):
+            old.unlink(missing_ok=True)
+        unix = _unix(paths.api_socket) if built.api_socket else None
+        return cls(api, unix, _unix(paths.run_dir / "link.sock"))
 
 
 def _unix(path: Path) -> socket.socket:
@@ -101,23 +111,43 @@ def _unix(path: Path) -> socket.socket:
     return sock
 
 
+def own_token(path: Path) -> str:
+    """A new secret, in a file that only this user can read."""
+    secret = f"hw_{secrets.token_hex(24)}"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(f"{secret}\n")
+    return secret
+
+
 class Service:
     """One daemon in this process: the parts that are the same everywhere, on real adapters and sockets."""
 
-    def __init__(self, paths: Paths, built: Built, sockets: _Sockets) -> None:
-        self.paths, self.built, self.sockets = paths, built, sockets
+    def __init__(self, paths: Paths, config: Running, sockets: _Sockets) -> None:
+        self.paths, self.config, self.built, self.sockets = paths, config, config.built, sockets
         self.host = LinuxHost()
-        self.runs = LinuxRuns(paths.runs_dir, built.log_max_bytes, built.log_kept)
+        self.runs = LinuxRuns(paths.runs_dir, self.built.log_max_bytes, self.built.log_kept)
         self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
         self.reader = SqliteReader(paths.database)
-        self.alert = CommandAlert(built.alert_command)
-        self.alerts = Tasks(_unexpected)
+        admin_token = None if sockets.unix else own_token(paths.admin_token)
+        self.access = Access(self.store, LinuxClock(), self.built.api_read, admin_token)
+        self.alerts = Alerts(
+            LinuxClock().now_s, lambda way, words: log.warning("alert failed", way=way, error=words)
+        )
+        self.errands = Tasks(_unexpected)
+        self.calendar = Calendar(self.built.windows)
         self.systemd = Systemd(os.environ)
+        self.applying: Applying | None = None
+        self.hung_up = self.reloading = False
 
     async def run(self) -> None:
         """Adopt what is there, then turn until told to stop."""
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGHUP,))  # see app.daemon
         async with aiohttp.ClientSession() as http:
+            self.config.heard_by(lambda built: self._heard(built, http))
+            self.alerts.use(alert_ways(self.built, http))
+            self.errands.spawn("alerts", self.alerts.run())
             self.daemon = Daemon(self._outside(http), self._settings())
             await self._start()
             stopped = asyncio.Event()
@@ -130,7 +160,7 @@ class Service:
                 self.systemd.say("STOPPING=1")
                 await self.api.stop()
                 await self.link_server.stop()
-                await self.alerts.stop()
+                await self.errands.stop()
                 await self.daemon.stop()
 
     def _outside(self, http: aiohttp.ClientSession) -> Outside:
@@ -152,12 +182,15 @@ class Service:
             trouble=_unexpected,
             lost=_leave,
             turned=self.systemd.alive,
+            config=self.config.read,
+            tokens=self.access.tokens.for_gates,
+            windows=lambda wall_s: self.calendar.due(wall_s),
         )
 
     def _settings(self) -> Settings:
         built = self.built
         return Settings(
-            configure=Configure(services=built.services, recipes=built.recipes),
+            configure=self.config.configure(),
             policy=built.policy,
             mode=built.mode,
             name=secrets.token_hex(4),
@@ -169,12 +202,19 @@ class Service:
         self.link_server = LinkServer(daemon.links, daemon.out.clock, self.host.peer_uid, os.getuid())
         await daemon.start()
         await self.link_server.start(self.sockets.link)
+        self.applying = daemon.applying
+        if problems := self.config.problems:
+            daemon.loop.tell(ConfigRefused(problems=tuple(problems), by="start"))
+        if self.hung_up:  # while it started
+            self._reload()
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)
         await self.api.start(self.sockets.api, self.sockets.unix)
-        port = self.sockets.api.getsockname()[1]
-        (self.paths.run_dir / "api-port").write_text(f"{port}\n")
+        (self.paths.run_dir / "api-port").write_text(f"{self.sockets.api.getsockname()[1]}\n")
         mode = daemon.adopted.snapshot.mode
-        log.info("ready", home=str(self.paths.state_dir), api=f"http://127.0.0.1:{port}", mode=mode)
+        log.info("ready", home=str(self.paths.state_dir), api=self._url(), mode=mode)
+
+    def _url(self) -> str:
+        return f"http://127.0.0.1:{self.sockets.api.getsockname()[1]}"
 
     def _parts(self) -> Parts:
         return Parts(
@@ -182,7 +222,9 @@ class Service:
             hub=self.daemon.hub,
             reader=self.reader,
             clock=self.daemon.out.clock,
-            recipes={spec.name: spec for spec, _ in self.built.recipes},
+            access=self.access,
+            tokens_changed=self.daemon.tokens_changed,
+            recipes=self.config.recipes,
             make_job=lambda fields: adhoc(fields, {name: cls.moves for name, cls in DRIVERS.items()}),
             tail=self.runs.log_tail,
             processes=self.processes,
@@ -190,15 +232,47 @@ class Service:
             run=self.runs.read,
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
+            url=self._url(),
+            pulse=lambda: replace(self.daemon.pulse(), alerts=dict(self.alerts.counts)),
+            test_alert=self.alerts.test,
             log_file=str(self.paths.logs_dir / "daemon.log"),
+            config=self.applying,
             version=__version__,
         )
 
+    def _heard(self, built: Built, http: aiohttp.ClientSession) -> None:
+        self.alerts.use(alert_ways(built, http))
+        self.calendar = Calendar(built.windows)
+
+    def _reload(self) -> None:
+        """SIGHUP: one while a config is being applied is another look at the file after that."""
+        self.hung_up = True
+        if self.applying is not None and not self.reloading:
+            self.errands.spawn("reload", self._reload_all())
+
+    async def _reload_all(self) -> None:
+        self.reloading = True
+        try:
+            while self.hung_up and self.applying is not None:
+                self.hung_up = False
+                with suppress(HeadwayError):  # the audit has it, and the log with it
+                    await self.applying.apply(drain=False, by="SIGHUP")
+        finally:
+            self.reloading = False
+
     def _event(self, event: Event) -> None:
         log.info(event.code, holder=event.holder, **{k: v for k, v in event.facts.items() if k != "holder"})
-        if event.code in CommandAlert.CODES:
-            sentence = phrases.told(event.code, event.holder, event.facts)
-            self.alerts.spawn("alert", self.alert.send(event, sentence))
+        self.alerts.note(event, lambda: phrases.told(event.code, event.holder, event.facts))
+
+
+def alert_ways(built: Built, http: aiohttp.ClientSession) -> list[AlertWay]:
+    """Those that the config names."""
+    ways: list[AlertWay] = []
+    if built.alert_command:
+        ways.append(CommandWay(built.alert_command))
+    if built.alert_webhook:
+        ways.append(WebhookWay(http, built.alert_webhook, built.alert_key_file))
+    return ways
 
 
 def gate_url(run_dir: Path, host: str) -> str | None:

@@ -34,6 +34,13 @@ class ConfigInvalid(HeadwayError):
         )
 
 
+class ConfigThere(HeadwayError):
+    """A config that was to be written for the first time cannot be: mostly because there is one."""
+
+    code = "config_there"
+    http_status = 409
+
+
 class AlreadyRunning(HeadwayError):
     code = "already_running"
     http_status = 409
@@ -79,6 +86,13 @@ class Refused(HeadwayError):
 class DaemonAway(HeadwayError):
     code = "daemon_away"
     http_status = 503
+
+
+class AlertFailed(HeadwayError):
+    """Nobody was told."""
+
+    code = "alert_failed"
+    http_status = 502
 
 
 class DriverFailed(HeadwayError):

@@ -19,7 +19,11 @@ from headway.core.model import (
     HolderId,
     MoveRule,
     Snapshot,
+    WindowKind,
 )
+from headway.core.records import AlertSent as AlertSent
+from headway.core.records import Kept as Kept
+from headway.core.records import Pulse as Pulse
 
 
 class Clock(Protocol):
@@ -284,6 +288,8 @@ class Batch:
     requests: tuple[RequestLine, ...] = ()
     offsets: Mapping[str, int] = field(default_factory=dict)  # log file -> next byte to read
     meta: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[Kept, ...] = ()
+    kept_gone: tuple[tuple[str, str], ...] = ()  # (kind, key)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,6 +311,16 @@ class Store(Protocol):
     def load(self) -> Saved: ...
     def save(self, batch: Batch) -> asyncio.Future[None]: ...
     async def close(self) -> None: ...
+
+
+class Keeper(Protocol):
+    """The small documents of the API, in the same database."""
+
+    def kept(self) -> Sequence[Kept]:
+        """All of them, as saved. Raises StoreFailed."""
+
+    async def keep(self, put: Sequence[Kept] = (), gone: Sequence[tuple[str, str]] = ()) -> None:
+        """Write some and remove others, by (kind, key), as one. Raises StoreFailed: nothing was changed."""
 
 
 class Journal(Protocol):
@@ -348,6 +364,20 @@ class RequestLog(Protocol):
         """At most that many bytes from `start`. Raises OSError."""
 
 
+# ---------------------------------------------------------------- the calendar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """One turn of a window of the config, in seconds since the epoch."""
+
+    id: str
+    kind: WindowKind
+    services: tuple[str, ...]
+    begin_wall_s: float
+    end_wall_s: float
+
+
 # ---------------------------------------------------------------- towards people
 
 
@@ -356,6 +386,15 @@ class Reader(Protocol):
 
     async def events(self, holder: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
     async def requests(self, service: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundServer:
+    """A model server that runs already. `openai`: one of a kind that is not known, with OpenAI's list of models."""
+
+    kind: str  # vllm, sglang, llamacpp, ollama, comfyui, lmstudio, openai
+    url: str
+    models: tuple[str, ...]
 
 
 class Inbox(Protocol):
@@ -383,7 +422,10 @@ class Hub(Protocol):
         """Ids changed after that revision; None: too long ago, read everything again."""
 
 
-class Alert(Protocol):
-    """Tells people. Never raises."""
+class AlertWay(Protocol):
+    """One way to tell people."""
 
-    async def send(self, event: Event, sentence: str) -> None: ...
+    name: str
+
+    async def tell(self, facts: Mapping[str, Any]) -> None:
+        """`state` (trouble, recovered, test), `code`, `holder`, `message`, and the event's own. Raises AlertFailed."""

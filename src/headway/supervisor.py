@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from headway.client import Address, Client
+from headway.client import Client, address
 from headway.config.paths import Paths
 from headway.errors import HeadwayError
 from headway.host.locks import is_locked
@@ -43,6 +43,7 @@ class Part:
     starts: int = 0
     fails: int = 0
     next_s: float = field(default_factory=time.monotonic)
+    again: tuple[str, ...] = ()  # added to its command from its second start on
 
     def look(self) -> int | None:
         """Start it if it is time to. Returns an exit status that no restart can mend."""
@@ -58,7 +59,8 @@ class Part:
             self.fails = 0 if steady else self.fails + 1
             self.next_s = now_s + BACKOFF_S[min(self.fails, len(BACKOFF_S) - 1)]
         if now_s >= self.next_s and not is_locked(self.lock):
-            self.process, self.started_s = subprocess.Popen(self.argv, start_new_session=True), now_s
+            argv = [*self.argv, *(self.again if self.starts else ())]
+            self.process, self.started_s = subprocess.Popen(argv, start_new_session=True), now_s
             self.starts += 1
         return None
 
@@ -67,28 +69,43 @@ class Part:
             self.process.terminate()
 
 
+class _Asked:
+    """What signals ask of the supervisor: to end, or to have the config read again (SIGHUP)."""
+
+    def __init__(self) -> None:
+        self.to_end = self.to_reload = False
+        self._at_terminal = os.isatty(0)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._end)
+        signal.signal(signal.SIGHUP, self._hang_up)
+
+    def _end(self, *_: object) -> None:
+        self.to_end = True
+
+    def _hang_up(self, *_: object) -> None:
+        if self._at_terminal and not os.isatty(0):  # the terminal is gone, and whoever sat at it
+            self.to_end = True
+        self.to_reload = True
+
+
 def supervise(paths: Paths, config_path: Path | None) -> int:
     """Keep both parts until SIGTERM or SIGINT; then end them, the daemon first. Returns the exit status."""
     config = [str(config_path.absolute())] if config_path else []
     parts = [
-        Part("gate", [*command_line(paths), "gate", *config], paths.run_dir / "gate-parent.lock"),
-        Part("daemon", [*command_line(paths), "daemon", *config], paths.run_dir / "daemon.lock"),
+        Part(name, [*command_line(paths), name, *config], paths.run_dir / lock, again=("--again",))
+        for name, lock in (("gate", "gate-parent.lock"), ("daemon", "daemon.lock"))
     ]
     if found := [f"{part.name} pid {pid}" for part in parts if (pid := locked_by(part.lock)) is not None]:
         tell(f"Taken over from an earlier `headway up`: {', '.join(found)}.")
-    stopped = False
-
-    def stop(*_: object) -> None:
-        nonlocal stopped
-        stopped = True
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    asked = _Asked()
     status, welcome = 0, Welcome(paths)
-    while not stopped:
+    while not asked.to_end:
         for part in parts:
             if (code := part.look()) is not None:
-                status, stopped = code, True
+                status, asked.to_end = code, True
+        if asked.to_reload and not asked.to_end:
+            asked.to_reload = False
+            hang_up(parts[1].lock)
         welcome.look()
         time.sleep(LOOK_S)
     names = names_of(paths)
@@ -128,21 +145,36 @@ def locked_by(lock: Path) -> int | None:
 
 def end_locked(lock: Path) -> bool:
     """Ask whoever holds the lock to end, and wait for that. False: nobody held it, or it has not ended in END_S."""
-    pid = locked_by(lock)
-    if pid is None:
+    if locked_by(lock) is None:
         return False
-    try:
-        process = os.pidfd_open(pid)
-    except ProcessLookupError:
+    if (process := _told(lock, signal.SIGTERM)) is None:
         return True
     try:
-        if not is_locked(lock):  # so the pid may be another's by now
-            return True
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(process, signal.SIGTERM)
         return bool(select.select([process], [], [], END_S)[0])
     finally:
         os.close(process)
+
+
+def hang_up(lock: Path) -> None:
+    """Have whoever holds the lock read the config again; one that starts meanwhile reads it anyway."""
+    if (process := _told(lock, signal.SIGHUP)) is not None:
+        os.close(process)
+
+
+def _told(lock: Path, number: signal.Signals) -> int | None:
+    """Signal whoever holds the lock. Returns his pidfd; None: nobody holds it any more."""
+    pid = locked_by(lock)
+    try:
+        process = os.pidfd_open(pid) if pid is not None else None
+    except ProcessLookupError:
+        return None
+    if process is None or not is_locked(lock):  # then the pid may be another's by now
+        if process is not None:
+            os.close(process)
+        return None
+    with suppress(ProcessLookupError):
+        signal.pidfd_send_signal(process, number)
+    return process
 
 
 # ---------------------------------------------------------------- what people are told
@@ -190,7 +222,7 @@ class Welcome:
 def board_of(paths: Paths) -> dict[str, Any] | None:
     """What `headway status` shows; None while no daemon answers."""
     try:
-        found = Client(Address(path=paths.api_socket), ASK_LIMIT_S).get("/api/v1/status", queued=0)
+        found = Client(address(paths.run_dir, {}), ASK_LIMIT_S).get("/api/v1/status", queued=0)
     except HeadwayError:
         return None
     return found if isinstance(found, dict) else None

@@ -203,7 +203,7 @@ async def test_over_tcp_one_may_read_and_not_change(api: Served, home: Path) -> 
     env = {"HEADWAY_URL": f"http://127.0.0.1:{api.port}"}
     assert (await headway(home, "ps", env=env)).exit_code == 0
     result = await headway(home, "hold", "j1", env=env)
-    assert (result.exit_code, "use the CLI or the socket" in result.stderr) == (77, True)
+    assert (result.exit_code, "headway token create" in result.stderr) == (77, True)
     assert (await headway(home, "ps", env={"HEADWAY_URL": "ftp://x"})).exit_code == 69
 
 

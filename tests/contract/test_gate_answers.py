@@ -1,7 +1,9 @@
 """What the gate says itself: heartbeats, probes, lists, tunnels, shadow mode, and its log."""
 
 import re
+import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import click
 import pytest
@@ -135,6 +137,40 @@ def test_a_service_held_by_hand_is_no_failure(plays: list[Play]) -> None:
     assert (refused["error"]["code"], refused["state"]) == ("service_held", "held")
     assert "ana" in refused["error"]["message"]
     assert b"X-Headway-State: held\r\n" in play.ask(get("/health"), "chat")[1].out
+
+
+WINDOWS = {
+    # name: (seconds until its end by the wall clock, Retry-After)
+    "that ends soon": (70.2, range(68, 72)),
+    "that ends in a day": (86400.0, range(900, 901)),
+    "that is over by a clock that was set": (-50.0, range(1, 2)),
+}
+
+
+@pytest.mark.parametrize(("left_s", "expected"), WINDOWS.values(), ids=WINDOWS.keys())
+def test_in_a_no_model_window_a_request_is_told_when_the_service_is_back(
+    plays: list[Play], left_s: float, expected: range
+) -> None:
+    until_s = time.time() + left_s
+    play = Play("closed", "failed", why={"code": "no_model", "window": "night", "until_wall_s": until_s})
+    plays.append(play)
+    _, pipe = play.ask(ASK)
+    refused = document(pipe.out)
+    assert pipe.out[9:12] == b"503"
+    assert (refused["error"]["code"], refused["window"]) == ("no_model", "night")
+    assert refused["retry_after_s"] in expected
+    assert f"Retry-After: {refused['retry_after_s']}\r\n".encode() in pipe.out
+    assert time.strftime("%H:%M", time.localtime(until_s)) in refused["error"]["message"]
+
+
+def test_a_wait_in_a_window_is_told_apart_in_the_request_log(plays: list[Play]) -> None:
+    for window in ("slow_wake", None):
+        play = Play("closed", "aside", window=window)
+        plays.append(play)
+        _, pipe = play.ask(ASK)
+        play.tell(wire.Table(wire.PROTO, "d", {"chat": replace(play.service, state="failed")}))
+        assert pipe.out
+        assert [row.get("window") for row in play.rows] == [window]
 
 
 def test_who_waits_is_told_when_the_service_is_held_by_hand(plays: list[Play]) -> None:

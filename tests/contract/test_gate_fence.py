@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import socket
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headway.alerts.command import CommandAlert
 from headway.core import wire
-from headway.core.model import Event
 from headway.daemon.link_server import LinkServer
 from headway.daemon.links import Links
 from headway.host.gate_locks import GateLocks
@@ -147,27 +143,3 @@ async def test_a_gate_that_reads_nothing_is_cut_and_not_kept_in_memory(
     await wait_until(lambda: not server.links.peers, LIMIT_S, "the cut")
     writer.close()
     await server.server.stop()
-
-
-# -------------------------------------------------------------------- alerts
-
-
-def event(code: str = "service.failed", holder: str | None = "chat", **facts: Any) -> Event:
-    return Event(code=code, holder=holder, at_s=1.0, facts=facts)
-
-
-async def test_an_alert_gets_its_facts_twice_and_comes_once_an_hour_per_cause(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    script = f'echo "$HEADWAY_HOLDER $HEADWAY_REASON" >> {out}; cat >> {out}; echo >> {out}'
-    alert = CommandAlert(("sh", "-c", script))
-    for _ in range(2):
-        await alert.send(event(reason="port_taken"), "chat cannot start")
-    await alert.send(event(holder="other", reason="x"), "other cannot start")
-    lines = out.read_text().splitlines()
-    assert [line for line in lines if not line.startswith("{")] == ["chat port_taken", "other x"]
-    assert json.loads(lines[1])["message"] == "chat cannot start"
-
-
-@pytest.mark.parametrize("argv", [None, ("/no/such/program",), ("false",), ("true",)])
-async def test_an_alert_never_raises(argv: tuple[str, ...] | None) -> None:
-    await CommandAlert(argv).send(event(text="nul \0 inside", thing=object()), "x")

@@ -57,6 +57,7 @@ ARRIVALS = {
     "waking": (row(state="waking"), ticket(), Held()),
     "failed": (row(state="failed"), ticket(), "service_failed"),
     "a probe while open": (row("open", "awake"), ticket(demand=False), Forward()),
+    "in a no_model window": (row(state="failed", why={"code": "no_model"}), ticket(), "no_model"),
     "a probe over max_active": (
         row("open", "awake", max_active=0),
         ticket(demand=False),

@@ -212,8 +212,15 @@ class WritesTheFileLast(Links):
     def _write(self) -> None:
         self.late = wire.encode(self.table)
 
-    def publish(self, rows: Mapping[str, wire.Service], mode: wire.Mode, salt: str, now_s: float) -> None:
-        super().publish(rows, mode, salt, now_s)
+    def publish(
+        self,
+        rows: Mapping[str, wire.Service],
+        mode: wire.Mode,
+        salt: str,
+        now_s: float,
+        tokens: tuple[wire.Token, ...] = (),
+    ) -> None:
+        super().publish(rows, mode, salt, now_s, tokens)
         if rows[MOVED].gate == "open":
             self._write_routes(wire.encode(self.table))
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway import errors
-from headway.core.commands import AddJob, ClearJobs, SetMode, SetWish
+from headway.core.commands import AddJob, ClearJobs, SetMode, SetProdOnly, SetWish
 from headway.core.model import Job, Policy
 from headway.daemon import act
 from headway.ports import Moved, Task
@@ -299,6 +299,7 @@ async def test_a_command_that_could_not_be_saved_is_refused_and_leaves_nothing(m
             world.loop.submit(AddJob(spec=job_spec("new"))),
             world.loop.submit(SetWish(target="j1", verb="hold")),
             world.loop.submit(SetMode(mode="shadow")),
+            world.loop.submit(SetProdOnly(on=True)),
         )
         assert {(r.accepted, r.code) for r in replies} == {(False, "store_silent")}
         again = await world.loop.submit(AddJob(spec=job_spec("new")))
@@ -308,6 +309,7 @@ async def test_a_command_that_could_not_be_saved_is_refused_and_leaves_nothing(m
         await wait_until(lambda: "j2" not in world.s.holders, LIMIT_S, "the job taken back")
         assert world.s.holders["j1"].wish == "run" and world.s.mode == "live"
         assert "over" in world.s.holders, "what was to be forgotten is known again"
+        assert world.s.prod_only_by is None
         reply = await world.loop.submit(AddJob(spec=job_spec("new")))
         assert reply.accepted and reply.holder == "j3"
         assert {"j1", "j3"} <= set(world.store.holders) <= {"j1", "j3", "over"}  # rows followed

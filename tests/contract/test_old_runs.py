@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from headway.core.model import Exit, Job, Run, Snapshot
+from headway.core import codec
+from headway.core.model import Exit, Job, Run, Snapshot, Window
 from headway.daemon import adopt as adopting
 from headway.daemon.adopt import outdated
 from tests.core.make import job_spec, service_spec
-from tests.parts.adopting import Before, job, service
+from tests.parts.adopting import NOW_S, WALL_S, Before, job, service
 from tests.parts.fake_runs import FakeRuns
 
 pytestmark = pytest.mark.contract
@@ -106,3 +108,18 @@ MODES = {
 @pytest.mark.parametrize(("meta", "config", "by"), MODES.values(), ids=MODES.keys())
 def test_who_set_the_mode_outlives_a_restart(meta: dict[str, str], config: str, by: str | None) -> None:
     assert Before(meta=meta).adopt(mode=config).snapshot.mode_by == by
+
+
+def test_that_only_models_run_outlives_a_restart() -> None:
+    assert Before(meta={"prod_only_by": "ada"}).adopt().snapshot.prod_only_by == "ada"
+    assert Before(meta={"prod_only_by": ""}).adopt().snapshot.prod_only_by is None
+
+
+def test_windows_outlive_a_restart_and_a_reboot_by_their_instants() -> None:
+    night = Window(id="w1", kind="no_model", begin_s=4000.0, end_s=9000.0, by="ada")
+    meta = {"windows": json.dumps([codec.to_doc(night)]), "next_window": "2", "boot_id": "boot-1"}
+    s = Before(meta=meta).adopt().snapshot
+    assert (s.windows, s.next_window) == ((night,), 2)
+    away = {"boot_id": "another", "saved_s": "4500", "saved_wall_s": repr(WALL_S - 600.0)}
+    (again,) = Before(meta={**meta, **away}).adopt().snapshot.windows
+    assert (NOW_S - again.begin_s, again.end_s - NOW_S) == (1100.0, 3900.0)

@@ -72,17 +72,21 @@ async def test_a_run_of_an_earlier_boot_owns_nothing(runs: Runs) -> None:
         assert living([one.pid])
 
 
-async def test_freeze_stops_every_process_and_thaw_continues_them(runs: Runs) -> None:
+async def test_freeze_stops_every_process_and_thaw_continues_them(runs: LinuxRuns) -> None:
     pids = await launch_tree(runs, "r", "grandchildren")
 
-    def states() -> set[str]:
-        return {one.state for one in map(process, pids) if one is not None}
+    def stand() -> bool:
+        """All of them, by a signal or by their cgroup."""
+        scope = runs._scopes._base
+        events = scope / "r" / "cgroup.events" if scope is not None else None
+        frozen = events is not None and events.exists() and "frozen 1" in events.read_text()
+        return frozen or {one.state for one in map(process, pids) if one is not None} == {"T"}
 
     runs.signal("r", freeze=True)
-    await wait_until(lambda: states() == {"T"}, LIMIT_S)
+    await wait_until(stand, LIMIT_S)
     assert runs.pids("r") == pids
     runs.signal("r", freeze=False)
-    await wait_until(lambda: "T" not in states(), LIMIT_S)
+    await wait_until(lambda: not stand(), LIMIT_S)
     runs.signal("r", freeze=True)
     async with asyncio.timeout(LIMIT_S):
         await runs.stop("r", 5.0)

@@ -6,7 +6,7 @@ import pytest
 
 from headway.core import view
 from headway.core.decide import decide
-from headway.core.model import Waiting
+from headway.core.model import Waiting, Window
 from headway.daemon.table import rows
 from tests.core.lease_scene import held
 from tests.core.make import T0_S, Scene, gib, job_spec, service_spec
@@ -87,6 +87,26 @@ def test_without_any_device_the_meter_is_the_reason_and_not_a_count_of_places() 
     early = replace(scene.s, booted_s=scene.s.now_s - 1.0)
     soon = view.explain(hid, early, decide(early).verdicts)
     assert (soon.code, "the library is missing" in soon.sentence) == ("first_reading", True)
+
+
+@pytest.mark.parametrize("form", ["awake", "stopped"])
+def test_in_a_no_model_window_the_gate_is_told_its_end_and_a_request_waits_for_nothing(form: str) -> None:
+    scene = Scene(24).service(form=form)
+    night = Window(id="night", kind="no_model", begin_s=T0_S - 1, end_s=T0_S + 60, end_wall_s=1e9)
+    scene.s = replace(scene.s, windows=(night,))
+    assert state(scene) == "failed"
+    assert why(scene) == {"code": "no_model", "window": "night", "until_wall_s": 1e9}
+    scene.s = replace(scene.s, mode="shadow")
+    assert state(scene) != "failed"
+
+
+def test_the_gate_is_told_of_a_slow_wake_window() -> None:
+    scene = Scene(24).service()
+    assert rows(scene.s, {})["chat"].window is None
+    scene.s = replace(
+        scene.s, windows=(Window(id="w1", kind="slow_wake", begin_s=T0_S - 1, end_s=T0_S + 60),)
+    )
+    assert (rows(scene.s, {})["chat"].window, state(scene)) == ("slow_wake", "awake")
 
 
 FAILING = {

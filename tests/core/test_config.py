@@ -8,7 +8,7 @@ from headway.config.load import load
 from headway.config.problems import lines_of
 from headway.core.model import GIB
 from headway.errors import ConfigInvalid
-from tests.configs import CHAT, RENDER, SIM, TRAIN, loaded, refused, written
+from tests.configs import CHAT, NIGHT, RENDER, SIM, TRAIN, loaded, refused, written
 
 pytestmark = pytest.mark.core
 
@@ -21,9 +21,19 @@ ERRORS = {
     "missing key": ('\n\n[job.train]\ndriver = "restart"\n', "config.toml:3 [job.train] start: is missing", ""),
     "half a way to park": ('[job.train]\nstart = ["x"]\npark = ["y"]\n', "config.toml:1 [job.train] resume: is missing", "park"),
     "unknown driver": (TRAIN.replace("restart", "restrat"), "config.toml:2 [job.train] driver: must be one of", '"restart"'),
+    "window without an end": (NIGHT, "config.toml:1 [window.night]: says no end", "duration"),
+    "window with two ends": (NIGHT + 'end = "06:00"\nduration = "2h"\n', "config.toml:1 [window.night]: give duration or end", ""),
+    "window with a clock for cron": (NIGHT.replace("0 22 * * *", "22:00") + 'end = "06:00"\n', "config.toml:3 [window.night] cron: must be five cron words", ""),
+    "window that ends at 24:30": (NIGHT + 'end = "24:30"\n', "config.toml:4 [window.night] end: must be a time of day", "06:30"),
+    "window of no length": (NIGHT + "duration = 0\n", "config.toml:4 [window.night] duration: must be more than 0", ""),
+    "window of an unknown kind": (NIGHT.replace("no_model", "no_models") + 'end = "06:00"\n', "config.toml:2 [window.night] kind: must be one of", '"no_model"'),
+    "window over an unknown service": (CHAT + NIGHT + 'end = "06:00"\nservices = ["chta"]\n', "config.toml:8 [window.night] services: no service", '"chat"'),
+    "window with the name of one by hand": (NIGHT.replace("night", "w7") + 'end = "06:00"\n', "config.toml:1 [window.w7]: is a name for windows", ""),
     "unknown mode": ('mode = "alive"\n', "config.toml:1 mode: must be one of", '"live"'),
     "bad name": (CHAT.replace("chat", '"My Chat"'), 'config.toml:1 [service."My Chat"]: is no name', ""),
     "name with a capital": (CHAT.replace("chat", "Chat"), "config.toml:1 [service.Chat]: is no name", ""),
+    "service called like a job's id": (CHAT.replace("chat", "j12"), "config.toml:1 [service.j12]: j12 is what the id", "another name"),
+    "job called like an id": (TRAIN.replace("train", "j1"), "config.toml:1 [job.j1]: j1 is what the id", ""),
     "argv is a text": (TRAIN.replace('["train"]', '"train me"'), "config.toml:3 [job.train] start: must be a list", "no shell"),
     "argv is empty": (TRAIN.replace('["train"]', "[]"), "config.toml:3 [job.train] start: is empty", ""),
     "argv with a blank program": (TRAIN.replace('["train"]', '[" "]'), "config.toml:3 [job.train] start: is empty", ""),
@@ -33,6 +43,9 @@ ERRORS = {
     "port as text": ('[gate]\nport = "8491"\n', "config.toml:2 [gate] port: must be a whole number", ""),
     "port as truth": ("[gate]\nport = true\n", "config.toml:2 [gate] port: must be a whole number", ""),
     "api reachable from outside": ('[api]\nhost = "0.0.0.0"\n', "config.toml:2 [api] host: 0.0.0.0 can be reached", "127.0.0.1"),
+    "a webhook that is no address": ('[alerts]\nwebhook = "example.org/hook"\n', "config.toml:2 [alerts] webhook: is no address", "https://"),
+    "a key for no webhook": ('[alerts]\nwebhook_key_file = "key"\n', "config.toml:2 [alerts] webhook_key_file: has no meaning", ""),
+    "an unknown way to read": ('[api]\nread = "closed"\n', "config.toml:2 [api] read: must be one of open, token", ""),
     "gate reachable from outside": ('[gate]\nhost = "::"\n', "config.toml:2 [gate] host: :: can be reached", ""),
     "host is a name": ('[api]\nhost = "example.org"\n', "config.toml:2 [api] host: ", "no address"),
     "duration without unit": ('[headway]\ngap_min = "90"\n', "config.toml:2 [headway] gap_min: ", "10min"),
@@ -160,6 +173,47 @@ def test_an_unknown_key_does_not_hide_what_else_is_wrong_in_its_table(tmp_path: 
 def test_a_secret_is_not_shown(tmp_path: Path) -> None:
     (problem,) = refused(tmp_path, TRAIN + "env = {TOKEN = 31337}\n")
     assert problem == "config.toml:4 [job.train] env.TOKEN: must be a text"
+
+
+UNREADABLE = {
+    "not UTF-8": (b"\xff", "config.toml: is not UTF-8"),
+    "a NUL": (b'mode = "live"\n\0', "config.toml:2: is not TOML"),
+    "a list with no end": (b'mode = "live"\n[job.a]\nstart = [\n', "config.toml:4: is not TOML"),
+}
+
+
+@pytest.mark.parametrize(("data", "begins"), UNREADABLE.values(), ids=UNREADABLE.keys())
+def test_a_file_that_is_no_text(data: bytes, begins: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.toml"
+    file.write_bytes(data)
+    with pytest.raises(ConfigInvalid) as caught:
+        load(file, {})
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"{tmp_path}/{begins}")
+
+
+def test_a_directory_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        load(tmp_path, {})
+    assert len(caught.value.problems) == 1
+
+
+MISTAKES = (  # each in a [job.xN] of its own
+    "strat = 1", 'priority = "urgent"', "priority = 101", "retries = -1", "retries = 1.5", "retries = true", 'hold = "yes"',
+    "goal = 3", 'placement = "beside"', "park = ['x']", "memory = {parked = 1}", 'memory = "2GiB"', 'memory.running = "2G"',
+    "memory.running = 1.5", "memory = {runing = 1}", 'stop_grace = "90"', "stop_grace = -1", "gpus = 65",
+    "devices = {}", 'cwd = "~nobody-here/x"', "cwd = ''", "env = {A = 1}", 'env = {"a b" = "1"}', 'env.HEADWAY_LEASE = "x"',
+    'after = ["nobody"]', 'after = "train"', 'tags = ["a", "a"]', "saved = []", 'progress = "cat x"', 'resumable = 1',
+)  # fmt: skip
+
+
+def test_all_kinds_of_errors_are_told_in_one_go(tmp_path: Path) -> None:
+    """None hides another, and none is made up."""
+    job = 'driver = "restart"\nstart = ["x"]\n'
+    text = "".join(f"[job.x{number}]\n{job}{mistake}\n" for number, mistake in enumerate(MISTAKES))
+    problems = refused(tmp_path, text)
+    begins = [f"config.toml:{4 * number + 4} [job.x{number}] " for number in range(len(MISTAKES))]
+    assert [problem[: len(start)] for problem, start in zip(problems, begins, strict=True)] == begins
 
 
 def test_missing_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from headway.config.load import doubts
 from headway.errors import ConfigInvalid
 from headway.ports import DeviceReading, Reading
-from tests.configs import CHAT, RENDER, SIM, TRAIN, written
+from tests.configs import CHAT, NIGHT, RENDER, SIM, TRAIN, written
 
 pytestmark = pytest.mark.core
 
@@ -45,6 +45,7 @@ VLLM = (
     '[service.chat]\ndriver = "vllm"\nstart = ["vllm", "--port", "{port}", "--enable-sleep-mode"]\n'
     'env = {VLLM_SERVER_DEV_MODE = "1"}\nmemory = {asleep = 1}\n'
 )
+THEIRS = '[service.chat]\ndriver = "process"\nupstream = "http://127.0.0.1:8000"\n'
 REPORTS = SIM.replace('"reports"\n', '"."\n')
 CASES = {
     # name: (text, what NVML shows, how its one warning begins, what else it says)
@@ -64,6 +65,8 @@ CASES = {
     "no key": (LIVE + REPORTS + CHAT + 'key_file = "key"\n', None, "config.toml:9 [service.chat] key_file: key cannot be read", ""),
     "vllm without its flag": (LIVE + REPORTS + VLLM.replace(', "--enable-sleep-mode"', ""), None, "config.toml:8 [service.chat] start: has no --enable-sleep-mode", ""),
     "vllm without its routes": (LIVE + REPORTS + VLLM.replace("DEV_MODE", "DEV"), None, "config.toml:9 [service.chat] env: has no VLLM_SERVER_DEV_MODE", ""),
+    "a window cannot stop what we cannot start": (LIVE + REPORTS + THEIRS + NIGHT + 'end = "06:30"\n', None, "config.toml:9 [window.night]: chat has no start command", "not put aside"),
+    "a window puts a vllm to sleep": (LIVE + REPORTS + THEIRS.replace("process", "vllm") + "memory = {asleep = 1}\n" + NIGHT + 'end = "06:30"\n', None, "config.toml:10 [window.night]: chat has no start command", "deepest level"),
     "nobody to alert": (LIVE + REPORTS + TRAIN + '[alerts]\ncommand = ["shout"]\n', None, "config.toml:10 [alerts] command: no program", ""),
 }  # fmt: skip
 

@@ -188,7 +188,7 @@ def test_a_reading_that_shows_it_is_proof() -> None:
     events = _verified(scene, "parked", gib(1))
     assert (job(scene).form, scene.s.pending) == ("parked", {})
     assert [event.code for event in events] == ["release.verified"]
-    assert job(scene).form_named("parked") == replace(PARKS.forms[1], enter_s=1.5)
+    assert job(scene).form_named("parked") == replace(PARKS.forms[1], enter_s=1.5, enters_s=(1.5,))
 
 
 def test_a_reading_that_began_before_the_answer_is_none() -> None:

@@ -26,6 +26,7 @@ from headway.core.model import (
     Policy,
     Service,
     ServiceSpec,
+    Signal,
     Verdict,
 )
 from tests.core.doors import GateDoor
@@ -42,6 +43,7 @@ class World(Programs):
         self.events: list[Event] = []
         self.moves: list[tuple[float, Move]] = []
         self.verdicts: dict[str, Verdict] = {}
+        self._frozen: set[str] = set()
         self._recheck_at_s: float | None = None
         self._same_time = 0
         self._meter_tick()
@@ -94,6 +96,8 @@ class World(Programs):
             case Move():
                 self.moves.append((self.now_s, action))
                 self.begin(action)
+            case Signal():
+                (self._frozen.add if action.what == "freeze" else self._frozen.discard)(action.holder)
             case _:
                 self.wrong.append(f"{self.now_s}: unexpected {action}")
 
@@ -123,6 +127,9 @@ class World(Programs):
 
     def form(self, hid: str) -> str | None:
         return self.s.holders[hid].form
+
+    def frozen(self, hid: str) -> bool:
+        return hid in self._frozen
 
     def ended(self, hid: str) -> str | None:
         job = self.s.holders[hid]

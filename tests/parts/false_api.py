@@ -1,6 +1,7 @@
 """An API over real sockets with a false daemon behind it: a fixed state, and an inbox that keeps what it is given."""
 
 import asyncio
+import json
 import os
 import re
 import socket
@@ -8,10 +9,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 
+from headway.api.access import Access
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.client import Address, Answered, Client
@@ -19,7 +21,8 @@ from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
 from headway.daemon.hub import StateHub
 from headway.drivers.lease import MOVES
-from headway.ports import Root
+from headway.ports import AlertSent, Keeper, Pulse, Root
+from headway.store.store import SqliteStore
 
 FORMS = (Form(name="running"), Form(name="parked"), Form(name="stopped"))
 TRAIN = JobSpec(
@@ -31,23 +34,27 @@ CHAT = ServiceSpec(name="chat", driver="process", forms=(Form(name="awake"), For
 class Clock:
     def __init__(self) -> None:
         self.at_s = 1000.0
+        self.wall = 0.0
 
     def now_s(self) -> float:
         return self.at_s
 
     def wall_s(self) -> float:
-        return 0.0
+        return self.wall
 
 
 class Inbox:
-    """Accepts everything, or answers `reply`."""
+    """Accepts everything, or answers `reply`, or whatever `pending` becomes."""
 
     def __init__(self) -> None:
         self.given: list[Command] = []
+        self.pending: asyncio.Future[Reply] | None = None
         self.reply: Reply | Exception = Reply(accepted=True, code="accepted", facts={}, holder="j9", rev=8)
 
     def submit(self, command: Command) -> Awaitable[Reply]:
         self.given.append(command)
+        if self.pending is not None:
+            return self.pending
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         if isinstance(self.reply, Exception):
             future.set_exception(self.reply)
@@ -142,6 +149,9 @@ class Served:
     clock: Clock = field(default_factory=Clock)
     reader: Reader = field(default_factory=Reader)
     processes: Processes = field(default_factory=Processes)
+    access: Access = field(kw_only=True)
+    pulse: Pulse = field(default_factory=Pulse)
+    alerts: list[AlertSent] = field(default_factory=list)
 
     @property
     def local(self) -> Client:
@@ -159,26 +169,31 @@ class Served:
             await self.post(path, body)
         return error.value
 
-    async def raw(self, verb: str, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-        """One request over TCP with exactly these headers (`_` is `-`)."""
+    async def raw(
+        self, verb: str, path: str, payload: Any = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """One request over TCP with exactly these headers (`_` is `-`), and `payload` as JSON."""
+        body = b"" if payload is None else json.dumps(payload).encode()
         given = {
             "Host": f"127.0.0.1:{self.port}",
             **{name.replace("_", "-"): v for name, v in headers.items()},
         }
+        if body:
+            given |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
         lines = [
             f"{verb} {path} HTTP/1.1",
             *(f"{name}: {v}" for name, v in given.items()),
             "Connection: close",
         ]
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-        writer.write("\r\n".join((*lines, "", "")).encode())
-        head, _, body = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
+        writer.write("\r\n".join((*lines, "", "")).encode() + body)
+        head, _, answer = (await asyncio.wait_for(reader.read(), 10)).partition(b"\r\n\r\n")
         writer.close()
         first, *rest = head.decode().split("\r\n")
         return (
             int(first.split()[1]),
             {k.lower(): v for k, _, v in (row.partition(": ") for row in rest)},
-            body,
+            answer,
         )
 
 
@@ -190,7 +205,12 @@ def made(fields: Mapping[str, Any]) -> JobSpec:
 
 @asynccontextmanager
 async def serving(
-    directory: Path, peer_uid: Callable[[Any], int | None] = lambda sock: os.getuid()
+    directory: Path,
+    peer_uid: Callable[[Any], int | None] = lambda sock: os.getuid(),
+    keeper: Keeper | None = None,
+    read: Literal["open", "token"] = "open",
+    inbox: Inbox | None = None,
+    make_job: Callable[[Mapping[str, Any]], JobSpec] = made,
 ) -> AsyncIterator[Served]:
     tcp = socket.create_server(("127.0.0.1", 0))
     local = socket.socket(socket.AF_UNIX)
@@ -198,18 +218,29 @@ async def serving(
     path.unlink(missing_ok=True)
     local.bind(str(path))
     local.listen()
-    hub, inbox, clock, reader = StateHub(snapshot()), Inbox(), Clock(), Reader()
+    hub, clock, reader = StateHub(snapshot()), Clock(), Reader()
+    inbox = Inbox() if inbox is None else inbox
     processes = Processes()
     hub.publish(snapshot(), {"j2": Verdict(code="slots", facts={"active": 1, "limit": 1})}, frozenset())
     log = directory / "log"
     log.write_text("one\ntwo\nthree\n")
+    access = Access(SqliteStore(":memory:") if keeper is None else keeper, clock, read)
+    served: list[Served] = []
+
+    async def test_alert() -> list[AlertSent]:
+        return served[0].alerts
+
     parts = Parts(
         inbox=inbox,
         hub=hub,
         reader=reader,
         clock=clock,
+        access=access,
+        pulse=lambda: served[0].pulse,
+        test_alert=test_alert,
+        url=f"http://127.0.0.1:{tcp.getsockname()[1]}",
         recipes={"train": TRAIN},
-        make_job=made,
+        make_job=make_job,
         tail=lambda run, lines: log.read_text().splitlines()[-lines:] if log.exists() else [],
         processes=processes,
         lease_moves=MOVES,
@@ -218,7 +249,9 @@ async def serving(
     )
     server = ApiServer(parts, peer_uid, lambda uid: "ada")
     await server.start(tcp, local)
+    here = Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader, processes, access=access)
+    served.append(here)
     try:
-        yield Served(path, tcp.getsockname()[1], hub, server, inbox, clock, reader, processes)
+        yield served[0]
     finally:
         await server.stop()

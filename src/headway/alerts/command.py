@@ -5,46 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import time
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
 
-from headway.core.model import Event
+from headway.errors import AlertFailed
 
-ONCE_IN_S = 3600.0  # per cause
 LIMIT_S = 30.0
 
 
-class CommandAlert:
-    """Implements ports.Alert. Without a command it does nothing."""
+class CommandWay:
+    """Implements ports.AlertWay."""
 
-    CODES = frozenset(
-        {
-            "memory.not_released",
-            "gate.stuck",
-            "service.failed",
-            "service.died",
-            "job.failed",
-            "job.held",
-            "job.lost",
-            "job.over_time",
-            "job.stalled",
-            "job.unhealthy",
-            "meter.silent",
-            "store.silent",
+    name = "command"
+
+    def __init__(self, argv: tuple[str, ...], limit_s: float = LIMIT_S) -> None:
+        self._argv, self._limit_s = argv, limit_s
+
+    async def tell(self, facts: Mapping[str, Any]) -> None:
+        """Run it once. Raises: AlertFailed when it cannot start, takes too long, or ends with another code than 0."""
+        env = {
+            f"HEADWAY_{name.upper()}": "" if value is None else str(value) for name, value in facts.items()
         }
-    )
-
-    def __init__(self, argv: tuple[str, ...] | None) -> None:
-        self._argv = argv
-        self._told_s: dict[tuple[str, str | None], float] = {}
-
-    async def send(self, event: Event, sentence: str) -> None:
-        """Run the command, at most once an hour for the same cause. Never raises."""
-        now_s, cause = time.monotonic(), (event.code, event.holder)
-        if self._argv is None or now_s - self._told_s.get(cause, float("-inf")) < ONCE_IN_S:
-            return
-        self._told_s[cause] = now_s
-        facts = {"code": event.code, "holder": event.holder, "message": sentence, **event.facts}
-        env = {f"HEADWAY_{name.upper()}": str(value) for name, value in facts.items()}
         try:
             child = await asyncio.create_subprocess_exec(
                 *self._argv,
@@ -54,11 +37,17 @@ class CommandAlert:
                 env={**os.environ, **env},
                 start_new_session=True,
             )
-        except (OSError, ValueError):  # ValueError: a word with a NUL in it
-            return
+        except (OSError, ValueError) as error:  # ValueError: a word with a NUL in it
+            raise AlertFailed(f"the command of [alerts] cannot be started: {error}.") from error
         try:
-            async with asyncio.timeout(LIMIT_S):
-                await child.communicate(json.dumps(facts, default=str).encode())
+            async with asyncio.timeout(self._limit_s):
+                await child.communicate(json.dumps(dict(facts), default=str).encode())
         except TimeoutError:
-            child.kill()
-            await child.wait()
+            raise AlertFailed(f"the command of [alerts] took longer than {self._limit_s:g} s.") from None
+        finally:
+            if child.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(child.pid, signal.SIGKILL)  # what it started ends with it
+                await child.wait()
+        if child.returncode:
+            raise AlertFailed(f"the command of [alerts] ended with code {child.returncode}.")

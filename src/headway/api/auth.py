@@ -1,20 +1,13 @@
-"""Who may do what: the kernel names the caller on the Unix socket; TCP reads on loopback and changes nothing.
-
-Requests that a web page of somebody else could have sent are refused: a foreign Host (DNS rebinding), Origin,
-Referer or Sec-Fetch-Site.
-"""
+"""Who asks, and what each may do: the scopes, the peer of one request, and what a route needs of it."""
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Final, Literal, cast
 
 from fastapi import Request
 
-from headway.api.problems import problem
 from headway.errors import HeadwayError
 
 Scope = MutableMapping[str, Any]
@@ -22,94 +15,91 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+ScopeWord = Literal["read", "submit", "lease", "control", "exec", "admin"]
+Need = Literal["open", "look", "read", "submit", "lease", "control", "exec", "admin"]
+
+SCOPES: Final[tuple[ScopeWord, ...]] = ("read", "submit", "lease", "control", "exec", "admin")
+BY_PIN: Final = frozenset(SCOPES) - {"admin"}
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 PEER = "headway_peer"
+NEEDS, SECRET = "x-headway-scope", "x-headway-secret"
+
+
+class Unknown(HeadwayError):
+    """The caller must say who it is, or what it said is not known."""
+
+    http_status = 401
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class Forbidden(HeadwayError):
-    code = "forbidden"
+    """The caller is known, and may not do this."""
+
     http_status = 403
+
+    def __init__(self, code: str, message: str, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.code = code
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end. `uid` None: TCP, nobody the kernel can name."""
+    """Who is at the other end.
+
+    Attributes:
+        uid: as the kernel says, on the Unix socket; None: TCP.
+        admin: it may do everything.
+        name: for the audit.
+        csrf: the word that each change of a page's session must bring; None: none is needed.
+    """
 
     uid: int | None = None
     admin: bool = False
     name: str = "tcp"
+    via: Literal["socket", "token", "pin", "none"] = "none"
+    scopes: frozenset[str] = frozenset()
+    csrf: str | None = None
+
+    def may(self, need: Need) -> bool:
+        return need == "open" or self.admin or "admin" in self.scopes or need in self.scopes
+
+    def check(self, need: Need) -> None:
+        """Raises: Unknown for nobody in particular, Forbidden for somebody who may do other things."""
+        if self.may(need):
+            return
+        if self.via == "none":
+            raise Unknown(
+                "token_missing",
+                f"this needs a token with the scope {need}, or the PIN. Use the CLI on this machine, or make one: "
+                f"`headway token create NAME --scope {need}`.",
+            )
+        raise Forbidden(
+            "scope_missing",
+            f"{self.name} may {', '.join(sorted(self.scopes)) or 'do nothing'}, and this needs {need}. "
+            f"Make another: `headway token create NAME --scope {need}`.",
+            scope=need,
+        )
+
+
+def needs(need: Need, secret: bool = False) -> dict[str, Any]:
+    """For a route's `openapi_extra`: what a caller must be allowed. Without it: a GET `look`, all else `control`.
+
+    `open` asks nothing. `look` is reading what everybody on this machine may see (unless the config demands a token
+    for it); `read` is reading what holds people's own words: logs, bodies, results. `secret`: its answer is shown once
+    and kept nowhere, so an Idempotency-Key is refused.
+    """
+    return {NEEDS: need, SECRET: True} if secret else {NEEDS: need}
+
+
+def need_of(method: str, extra: object) -> Need:
+    """What a route needs, by its method and its `openapi_extra`."""
+    said = extra.get(NEEDS) if isinstance(extra, dict) else None
+    return cast(Need, said or ("look" if method in READING else "control"))
 
 
 async def peer_of(request: Request) -> Peer:
     found = request.scope.get(PEER)
     return found if isinstance(found, Peer) else Peer()
-
-
-async def require_admin(request: Request) -> Peer:
-    """Raises: Forbidden, for whoever did not come over the socket as the daemon's user or root."""
-    peer = await peer_of(request)
-    if not peer.admin:
-        raise Forbidden("this is not shown over TCP, use the CLI or the socket.")
-    return peer
-
-
-class Door:
-    """The first thing a request meets. Plain ASGI: it costs a stream nothing."""
-
-    def __init__(self, app: Asgi, allowed_hosts: frozenset[str] = frozenset()) -> None:
-        self.app, self.allowed_hosts = app, allowed_hosts
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return  # no websockets, no lifespan
-        peer = scope.get("state", {}).get(PEER)
-        peer = peer if isinstance(peer, Peer) else Peer()
-        if refused := self.objection(scope, peer):
-            await problem(403, *refused)(scope, receive, send)
-            return
-        scope[PEER] = peer
-        await self.app(scope, receive, send)
-
-    def objection(self, scope: Scope, peer: Peer) -> tuple[str, str] | None:
-        """(code, words) of the refusal, None when the request may pass."""
-        headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-        reads = scope["method"] in READING
-        if peer.uid is None:
-            if not self._our_host(headers.get("host", "")):
-                return "foreign_host", "this Host is not ours. Ask for 127.0.0.1 or localhost."
-            if not loopback((scope.get("client") or ("", 0))[0]):
-                return (
-                    "not_loopback",
-                    "only programs on this machine may read here: use the CLI or the socket.",
-                )
-        elif not peer.admin:
-            return "other_user", "this daemon belongs to another user. Run the command as that user."
-        if not reads and (word := self._foreign(headers)):
-            return "foreign_origin", f"this change comes from a page that is not ours ({word}): use the CLI."
-        if not reads and peer.uid is None:
-            return (
-                "read_only",
-                "changes over TCP need a token, and there are none yet: use the CLI or the socket.",
-            )
-        return None
-
-    def _our_host(self, host: str) -> bool:
-        name = (urlsplit(f"//{host}").hostname or "") if host else ""
-        return name == "localhost" or loopback(name) or name in self.allowed_hosts
-
-    def _foreign(self, headers: dict[str, str]) -> str | None:
-        """The header that shows a change to come from somebody else's page."""
-        if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
-            return "Sec-Fetch-Site"
-        for name in ("origin", "referer"):
-            given = headers.get(name)
-            if given is not None and urlsplit(given).netloc != headers.get("host", ""):
-                return name.capitalize()
-        return None
-
-
-def loopback(address: str) -> bool:
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False

@@ -9,12 +9,35 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from headway.api.parts import find
 from headway.core.commands import Reply
-from headway.core.model import Snapshot
+from headway.core.model import Placement, Snapshot
 from headway.core.units import parse_duration
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def whole_numbers(cls, given: Any) -> Any:
+        """JSON knows one kind of number: 4.0 is a whole one. `true` and `"4"` are none."""
+        if not isinstance(given, dict):
+            return given
+        return {
+            key: int(one) if isinstance(one, float) and one.is_integer() else one
+            for key, one in given.items()
+        }
+
+
+def one_of(*choices: dict[str, Any]) -> ConfigDict:
+    """Says in the schema which fields go together: each choice is the fields it needs, with what they may be."""
+    return ConfigDict(
+        json_schema_extra={
+            "oneOf": [{"properties": choice, "required": list(choice)} for choice in choices],
+        }
+    )
+
+
+TEXT, NOTHING = {"type": "string"}, {"type": "null"}
 
 
 class ReasonBody(Body):
@@ -51,7 +74,7 @@ Duration = Annotated[
 class Said(Body):
     """What may be said of any job, new or queued."""
 
-    placement: Literal["gap", "share"] | None = None
+    placement: Placement | None = None
     priority: int | None = Field(None, ge=0, le=100)
     after: list[Word] | None = Field(None, max_length=1000)
     after_ok: list[Word] | None = Field(None, max_length=1000)
@@ -143,6 +166,11 @@ class AddBody(Said):
 class MoveBody(Body):
     """Where in the queue: `before` and `after` need `other`. Several keep the order in which they are named."""
 
+    model_config = one_of(
+        {"where": {"enum": ["before", "after"]}, "other": TEXT},
+        {"where": {"enum": ["top", "bottom"]}, "other": NOTHING},
+    )
+
     target: str | Annotated[list[str], Field(min_length=1, max_length=1000)]
     where: Literal["top", "bottom", "before", "after"]
     other: str | None = None
@@ -154,8 +182,27 @@ class MoveBody(Body):
         return self
 
 
+class ApplyBody(Body):
+    """How a changed config is taken."""
+
+    drain: bool = Field(False, description="what is gone from it may be in use: it is put aside or goes on")
+    dry_run: bool = Field(False, description="only say what would change")
+
+
 class ModeBody(Body):
     mode: Literal["shadow", "live"]
+
+
+class WindowBody(Body):
+    """A window from now on."""
+
+    kind: Literal["slow_wake", "no_model"]
+    for_s: float = Field(gt=0, le=366 * 86400.0, description="how long it is open, in seconds")
+    services: list[str] = Field(default_factory=list, max_length=1000, description="empty: all")
+
+
+class ProdOnlyBody(Body):
+    on: bool = Field(strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,12 @@ RETRY_MS = 2000
 async def stream(parts: Parts, last_id: str | None) -> AsyncIterator[bytes]:
     """Text of `text/event-stream`, until the server stops. The viewer's leaving cancels it.
 
-    Every batch ends with the one event that carries `id:` (the revision): a viewer that was cut off in the middle
-    of a batch gets all of it again.
+    Every batch ends with the one event that carries `id:` (the daemon and its revision): a viewer that was cut off in
+    the middle of a batch gets all of it again.
     """
     yield b"retry: %d\n\n" % RETRY_MS
-    seen = int(last_id) if last_id and last_id.isdigit() else None
-    if seen is None or seen > parts.hub.revision or (batch := _changes(parts, seen)) is None:
+    seen = _seen(parts, last_id)
+    if seen is None or (batch := _changes(parts, seen)) is None:
         batch = [_snapshot(parts)]
     seen = parts.hub.revision
     yield b"".join(batch)
@@ -41,15 +41,27 @@ async def stream(parts: Parts, last_id: str | None) -> AsyncIterator[bytes]:
         await asyncio.sleep(SPACING_S)
 
 
-def _event(name: str, data: bytes, revision: int | None = None) -> bytes:
+def _seen(parts: Parts, last_id: str | None) -> int | None:
+    """The revision that a viewer knows. None: no such, or another daemon's, whose numbers mean other things."""
+    life, _, revision = (last_id or "").partition(".")
+    if life != parts.life or not (revision.isascii() and revision.isdigit()) or len(revision) > 15:
+        return None
+    return int(revision) if int(revision) <= parts.hub.revision else None
+
+
+def _event(name: str, data: bytes, last_id: str | None = None) -> bytes:
     head = b"event: %s\n" % name.encode()
-    if revision is not None:
-        head += b"id: %d\n" % revision
+    if last_id is not None:
+        head += b"id: %s\n" % last_id.encode()
     return head + b"data: " + data + b"\n\n"
 
 
+def _id(parts: Parts) -> str:
+    return f"{parts.life}.{parts.hub.revision}"
+
+
 def _snapshot(parts: Parts) -> bytes:
-    return _event("snapshot", to_json(rows.Overview, parts.overview()), parts.hub.revision)
+    return _event("snapshot", to_json(rows.Overview, parts.overview()), _id(parts))
 
 
 def _changes(parts: Parts, seen: int) -> list[bytes] | None:
@@ -68,5 +80,5 @@ def _changes(parts: Parts, seen: int) -> list[bytes] | None:
             continue
         kind = row.kind if not isinstance(row, rows.DeviceRow) else "device"
         batch.append(_event(f"{kind}.updated", to_json(type(row), row)))
-    batch.append(_event("board.updated", to_json(rows.Head, view.head(snapshot)), parts.hub.revision))
+    batch.append(_event("board.updated", to_json(rows.Head, view.head(snapshot)), _id(parts)))
     return batch

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, cast
@@ -10,13 +11,20 @@ from typing import Any, cast
 from fastapi import Request, Response
 from pydantic import TypeAdapter
 
+from headway.api.access import Access
+from headway.api.pages import OrderMark
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
+from headway.core.configs import Configs
 from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
 from headway.errors import NotFound, Refused
-from headway.ports import Clock, Hub, Inbox, Processes, Reader, RunState
+from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader, RunState
 
 KINDS = ("service", "job", "lease", "claim", "unknown")
+
+
+async def _nobody() -> list[AlertSent]:
+    return []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +32,7 @@ class Parts:
     """Everything the API reaches the daemon through.
 
     Attributes:
+        access: who may come in over TCP.
         recipes: the `[job.NAME]` tables as specs; read anew at each use, so a reload shows at once.
         make_job: a spec from the fields of an ad-hoc job (argv, name, gpu as a size in words, gpus, driver, cwd, env,
             options); raises HeadwayError or ValueError with words.
@@ -31,15 +40,21 @@ class Parts:
         run: a run as its files show it now; None: they are gone.
         log_path: where that log is, for a caller on the same machine; None: unknown.
         gate_url: where clients reach the models; None: no gate has listened yet.
+        tokens_changed: called when a token came or went: the gates have to know.
+        url: where this API is reached over TCP, such as http://127.0.0.1:8490.
+        pulse: how the daemon is.
+        test_alert: tells a test alert by every way.
         log_file: where the daemon's own log is.
         processes: those of this machine, for leases and claims.
         lease_moves: the table of the driver "lease".
+        config: its config file; None: it has none.
     """
 
     inbox: Inbox
     hub: Hub
     reader: Reader
     clock: Clock
+    access: Access
     recipes: Mapping[str, JobSpec]
     make_job: Callable[[Mapping[str, Any]], JobSpec]
     tail: Callable[[str, int], list[str]]
@@ -48,9 +63,16 @@ class Parts:
     run: Callable[[str], RunState | None] = lambda run_id: None
     log_path: Callable[[str], str | None] = lambda run_id: None
     gate_url: Callable[[], str | None] = lambda: None
+    tokens_changed: Callable[[], None] = lambda: None
+    url: str = ""
     log_file: str | None = None
+    config: Configs | None = None
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
+    pulse: Callable[[], Pulse] = Pulse
+    test_alert: Callable[[], Awaitable[list[AlertSent]]] = _nobody
+    life: str = field(default_factory=lambda: secrets.token_hex(4))  # revisions begin anew with each daemon
+    order: OrderMark = field(default_factory=OrderMark)
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops
 
     async def submit(self, command: Command) -> Reply:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -26,21 +27,33 @@ STATUS: Mapping[str, int] = {  # by code, where it is not what the error class s
     "needs_ttl": 422,
     "line_full": 429,
     "lease_over": 410,
+    "order_changed": 412,
 }
-RETRY_AFTER_S = 2
+RETRY_AFTER_S = 2.0
+MEMBERS = ("holder", "position", "retry_after_s")  # facts that every client may look for beside `code`
 
 
 def problem(status: int, code: str, detail: str, facts: Mapping[str, Any] | None = None) -> Response:
     """One problem document. `code` is stable, `detail` is for people, `facts` are its numbers."""
+    known = dict(facts or {})
+    if status == 503:
+        known.setdefault("retry_after_s", RETRY_AFTER_S)
     document = {
         "type": f"urn:headway:{code}",
         "title": code.replace("_", " "),
         "status": status,
         "code": code,
         "detail": detail,
-        "facts": dict(facts or {}),
+        **{name: known[name] for name in MEMBERS if known.get(name) is not None},
+        "facts": known,
     }
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else None
+    headers = {}
+    if isinstance(wait_s := known.get("retry_after_s"), int | float):
+        headers["Retry-After"] = str(math.ceil(wait_s))
+    if status == 405:
+        headers["Allow"] = ", ".join(known.get("allowed", ()))
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="headway"'
     return Response(json.dumps(document, default=str), status, headers, MEDIA_TYPE)
 
 
@@ -51,9 +64,13 @@ def check(reply: Reply) -> None:
     raise Refused(reply.code, refusal(reply.code, reply.facts), **reply.facts)
 
 
+def answer_to(error: HeadwayError) -> Response:
+    return problem(STATUS.get(error.code, error.http_status), error.code, str(error), error.facts)
+
+
 async def _headway_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HeadwayError)
-    return problem(STATUS.get(error.code, error.http_status), error.code, str(error), error.facts)
+    return answer_to(error)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
@@ -74,7 +91,11 @@ async def _invalid(_: Request, error: Exception) -> Response:
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    code = {404: "no_such_path", 405: "no_such_method"}.get(error.status_code, f"http_{error.status_code}")
+    if error.status_code == 400:  # what FastAPI says of bytes that are no text
+        return problem(422, "invalid", "the body is not JSON in UTF-8.", {"fields": []})
+    code = {404: "no_such_path", 405: "no_such_method", 413: "too_large"}.get(
+        error.status_code, f"http_{error.status_code}"
+    )
     return problem(error.status_code, code, f"{error.detail}. The paths are listed in /openapi.json.")
 
 

@@ -85,4 +85,4 @@ class ApiServer:
         uid = self._peer_uid(sock)
         if uid is None:
             return Peer(uid=-1)  # a local caller whom the kernel does not name: nobody
-        return Peer(uid=uid, admin=uid in (0, os.getuid()), name=self._user_name(uid))
+        return Peer(uid=uid, admin=uid in (0, os.getuid()), name=self._user_name(uid), via="socket")

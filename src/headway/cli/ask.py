@@ -104,4 +104,4 @@ def fail(ctx: click.Context, error: HeadwayError) -> int:
         tell(f"headway: {error}")
     if error.facts.get("denied"):
         return NO_PERMISSION
-    return EXITS.get(error.code, NO_PERMISSION if error.http_status == 403 else FAILED)
+    return EXITS.get(error.code, NO_PERMISSION if error.http_status in (401, 403) else FAILED)

@@ -48,11 +48,21 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "stop": ("wishes", "stop"),
         "kill": ("wishes", "kill"),
     },
+    "Let others in": {
+        "token": ("token", "token"),
+        "pin": ("pin", "pin"),
+        "open": ("pin", "open_"),
+    },
     "Run Headway": {
+        "init": ("init", "init"),
         "check": ("check", "check"),
+        "config": ("config", "config"),
         "up": ("up", "up"),
         "down": ("up", "down"),
         "mode": ("mode", "mode"),
+        "alert": ("alert", "alert"),
+        "prod-only": ("mode", "prod_only"),
+        "window": ("window", "window"),
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
         "sim": ("sim", "sim"),
@@ -115,7 +125,7 @@ class Verbs(click.Group):
 def cli(ctx: click.Context, home: Path | None) -> None:
     """Share the GPUs of this machine between model servers and jobs.
 
-    Begin with `headway check` and `headway up`, then look at `headway status`.
+    Begin with `headway init`, `headway check` and `headway up`, then look at `headway status`.
     """
     ctx.obj = Session(home)
 

@@ -43,7 +43,9 @@ def said_options(function: F) -> F:
     """Adds the options; the command gets them all as keywords, see `said_body`."""
     options = (
         click.option("--priority", type=Priority(), help="Higher goes first.  [default: normal]"),
-        click.option("--placement", type=click.Choice(["gap", "share"]), help="When it may run."),
+        click.option(
+            "--placement", type=click.Choice(["gap", "share", "yield", "window"]), help="When it may run."
+        ),
         click.option(
             "--after", multiple=True, metavar="ID", help="Start only when that job is over. May be repeated."
         ),

@@ -53,11 +53,12 @@ def show(session: Session, target: str, as_json: bool) -> None:
     describe(found)
     if found.get("runs"):
         line()
-        runs_said(client.get(f"/api/v1/holders/{segment(found['id'])}/runs"))
+        path = f"/api/v1/holders/{segment(found['id'])}/runs?limit={RUNS}"
+        runs_said(client.get(path), found["runs"])
 
 
-def runs_said(runs: list[dict[str, Any]]) -> None:
-    """The run history, the newest first."""
+def runs_said(runs: list[dict[str, Any]], had: int) -> None:
+    """The run history, the newest first, of one that had so many runs."""
     table(
         ("RUN", "STATE", "FOR", "EXIT", "HOST MEMORY", "ERROR"),
         [
@@ -69,11 +70,11 @@ def runs_said(runs: list[dict[str, Any]]) -> None:
                 sized(row["peak_host_bytes"]) if row["peak_host_bytes"] is not None else None,
                 row["error"] or "",
             )
-            for row in runs[:RUNS]
+            for row in runs
         ],
     )
-    if len(runs) > RUNS:
-        line(f"and {len(runs) - RUNS} older ones")
+    if had > len(runs):
+        line(f"and {had - len(runs)} older ones")
 
 
 def describe(row: dict[str, Any]) -> None:

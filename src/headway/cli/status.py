@@ -8,7 +8,7 @@ import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.lease import show_leases
-from headway.cli.tables import age, line, mode_said, paint, sized, state, table
+from headway.cli.tables import age, line, mode_said, paint, prod_only_said, sized, state, table
 
 SHOWN = 10
 
@@ -31,6 +31,12 @@ def show(found: dict[str, Any]) -> None:
     line(f"mode {mode_said(found)}, up {age(found['up_s'])}, {counts}")
     if found["gate"]:
         line(f"clients connect to {found['gate']}/v1")
+    if words := prod_only_said(found):
+        line(words)
+    for window in found["windows"]:
+        if window["state"] == "open":
+            names = ", ".join(window["services"]) or "all services"
+            line(f"window {window['id']} ({window['kind']}) for {names}, {age(window['ends_in_s'])} more")
     for trouble in found["troubles"]:
         line(paint(f"! {trouble['sentence']}", "failed"))
     for device in found["devices"]:

@@ -88,6 +88,12 @@ def said(row: dict[str, Any]) -> str:
     return f"{paint(word, row['state'])}: {row['why']}"
 
 
+def prod_only_said(board: dict[str, Any]) -> str | None:
+    """That only models run, and who said so; None while it is not so."""
+    by = board.get("prod_only_by")
+    return paint("prod only", "held") + f" is on, set by {by}: no job and no lease starts" if by else None
+
+
 def mode_said(board: dict[str, Any]) -> str:
     """The mode, and who set it where the config says the other one."""
     mode, by = board["mode"], board.get("mode_by")

@@ -10,6 +10,10 @@ from headway.cli.ask import Session, pass_session
 
 CONFIG = click.argument("config", required=False, type=click.Path(dir_okay=False, path_type=Path))
 
+AGAIN = click.option(
+    "--again", is_flag=True, help="While CONFIG has problems, go on with the last one that was in force."
+)
+
 
 def _file(session: Session, config: Path | None) -> Path:
     return config.absolute() if config else Path(session.paths().config_file)
@@ -48,21 +52,23 @@ def down(ctx: click.Context, session: Session, config: Path | None, all_: bool) 
 
 @click.command()
 @CONFIG
+@AGAIN
 @pass_session
 @click.pass_context
-def daemon(ctx: click.Context, session: Session, config: Path | None) -> None:
+def daemon(ctx: click.Context, session: Session, config: Path | None, again: bool) -> None:
     """Run the daemon alone: it decides, starts and stops."""
     from headway import app
 
-    ctx.exit(app.daemon(session.paths(), _file(session, config)))
+    ctx.exit(app.daemon(session.paths(), _file(session, config), again))
 
 
 @click.command()
 @CONFIG
+@AGAIN
 @pass_session
 @click.pass_context
-def gate(ctx: click.Context, session: Session, config: Path | None) -> None:
+def gate(ctx: click.Context, session: Session, config: Path | None, again: bool) -> None:
     """Run the gate alone: it takes the requests and needs nobody to serve open models."""
     from headway import app
 
-    ctx.exit(app.gate(session.paths(), _file(session, config)))
+    ctx.exit(app.gate(session.paths(), _file(session, config), again))

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from headway.config.calendar import WindowPlan
 from headway.config.checks import count_of, driver_of, index_of, models_of, steps_aside
-from headway.config.schema import Config, Holder, JobConfig, ServiceConfig
+from headway.config.schema import Config, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.core.model import LADDERS, Form, FormName, JobSpec, Mode, MoveRule, Policy, ServiceSpec
 
 LOCAL_UPSTREAM = "http://127.0.0.1:{port}"
@@ -50,9 +51,14 @@ class Built:
     devices: tuple[DeviceSettings, ...]  # empty: every GPU that NVML shows
     gate: Listen
     api: Listen
+    api_read: Literal["open", "token"]
+    api_socket: bool
     alert_command: tuple[str, ...] | None
     log_max_bytes: int = 0  # of each log of a run; 0: no limit
     log_kept: int = 1
+    alert_webhook: str | None
+    alert_key_file: str | None
+    windows: tuple[WindowPlan, ...] = ()
 
 
 def build(
@@ -99,9 +105,26 @@ def build(
         ),
         gate=Listen(host=config.gate.host, port=config.gate.port),
         api=Listen(host=config.api.host, port=config.api.port),
+        api_read=config.api.read,
+        api_socket=config.api.socket,
         alert_command=config.alerts.command,
         log_max_bytes=config.headway.log_max,
         log_kept=config.headway.log_kept,
+        alert_webhook=config.alerts.webhook,
+        alert_key_file=config.alerts.webhook_key_file,
+        windows=tuple(_plan(name, window) for name, window in config.window.items()),
+    )
+
+
+def _plan(name: str, window: WindowConfig) -> WindowPlan:
+    hour, _, minute = (window.end or "").partition(":")
+    return WindowPlan(
+        name=name,
+        kind=window.kind,
+        services=window.services,
+        cron=window.cron,
+        duration_s=window.duration,
+        until=(int(hour), int(minute)) if window.end is not None else None,
     )
 
 
@@ -200,6 +223,7 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
         health=job.health or (),
         health_every_s=job.health_every,
         summary=job.summary or (),
+        max_wait_s=job.max_wait,
         goal=job.goal,
         tags=job.tags,
         labels=dict(job.labels),

@@ -7,14 +7,16 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+from headway.config.placeholders import OURS as OURS_IN_TEXTS
 from headway.config.problems import Problem, did_you_mean
-from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig
+from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.core.units import size_text
 
 OURS = {
     "HEADWAY_JOB_ID", "HEADWAY_LEASE", "HEADWAY_PROGRESS_FILE", "HEADWAY_RUN_DIR", "HEADWAY_PID",
     "CUDA_VISIBLE_DEVICES",
 }  # fmt: skip
+ID = re.compile(r"j\d+")  # a holder is found by its id or by its name
 DeviceTotals = Mapping[str, int | None]
 
 
@@ -40,9 +42,16 @@ def crossed(
     for name, device in config.device.items():
         yield from _device(name, device)
     yield from _same_card(config)
+    for name in sorted(set(config.vars) & set(OURS_IN_TEXTS)):
+        yield Problem(("vars", name), f"{{{name}}} is filled in by Headway itself: choose another name")
+    for kind in ("service", "job"):
+        for name in filter(ID.fullmatch, getattr(config, kind)):
+            yield Problem((kind, name), f"{name} is what the id of a job looks like: choose another name")
     yield from _ports(config)
     if config.headway.backoff_min > config.headway.backoff_max:
         yield Problem(("headway", "backoff_min"), "is longer than backoff_max")
+    if config.alerts.webhook_key_file is not None and config.alerts.webhook is None:
+        yield Problem(("alerts", "webhook_key_file"), "has no meaning without webhook: leave it out")
     for name, service in config.service.items():
         yield from _service(name, service)
         yield from _needs(("service", name), service, service.memory.awake, "awake", known)
@@ -52,6 +61,8 @@ def crossed(
         yield from _after(name, job, names)
     for name in sorted(set(names.get("service", ())) & set(names.get("job", ()))):
         yield Problem(("job", name), "a service has this name too: services and jobs share their names")
+    for name, window in config.window.items():
+        yield from _window(name, window, names.get("service", ()))
     yield from _models(config)
     yield from _cycles(config)
     yield from _pinned(config, known)
@@ -190,6 +201,23 @@ def count_of(holder: Holder) -> int:
     return holder.gpus if holder.gpus is not None else max(1, len(holder.devices))
 
 
+# ---------------------------------------------------------------- windows
+
+
+def _window(name: str, window: WindowConfig, services: Collection[str]) -> Iterator[Problem]:
+    path = ("window", name)
+    if (window.duration is None) == (window.end is None):
+        yield Problem(
+            path,
+            "says no end: give duration or end" if window.end is None else "give duration or end, not both",
+        )
+    if re.fullmatch(r"w\d+", name):
+        yield Problem(path, "is a name for windows that are opened by hand: choose another")
+    for other in window.services:
+        if other not in services:
+            yield Problem((*path, "services"), f'no service "{other}"{did_you_mean(other, services)}')
+
+
 # ---------------------------------------------------------------- services
 
 
@@ -299,6 +327,8 @@ def driver_of(job: JobConfig) -> str:
 
 def steps_aside(job: JobConfig) -> bool:
     """Was it said, or can it be seen, that it may be made to give its memory back without losing its work?"""
+    if job.step_aside == "none":
+        return False
     return job.driver != "auto" or driver_of(job) == "command" or job.saved is not None or job.resumable
 
 

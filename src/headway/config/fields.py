@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo, WithJsonSchema
 
+from headway.config.calendar import cron_error
 from headway.core.units import duration_text, parse_duration, parse_size, size_text
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
@@ -67,6 +68,12 @@ def _argv(value: object) -> tuple[str, ...]:
     if value[0].startswith("~"):
         raise ValueError(f'starts with "{value[0]}": there is no shell to expand ~, write the whole path')
     return tuple(value)
+
+
+def _var(value: object) -> str:
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    raise ValueError("must be a text or a whole number")
 
 
 def _device_words(value: object) -> tuple[str, ...]:
@@ -128,12 +135,41 @@ def _upstream(value: str) -> str:
     return value.rstrip("/")
 
 
+def _web_address(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        fine = False
+    if not fine or not value.isprintable() or " " in value:
+        raise ValueError('is no address such as "https://example.org/hook"')
+    return value
+
+
+def _cron(value: str) -> str:
+    if (no := cron_error(value)) is not None:
+        raise ValueError(
+            f'must be five cron words such as "0 22 * * *" (every day at 22:00), not "{value}" ({no})'
+        )
+    return value
+
+
+def _clock(value: str) -> str:
+    hour, colon, minute = value.partition(":")
+    if not (colon and len(minute) == 2 and (hour + minute).isdigit() and int(hour) < 24 and int(minute) < 60):
+        raise ValueError(f'must be a time of day such as "06:30", not "{value}"')
+    return value
+
+
 def _schema(kind: str, **more: Any) -> WithJsonSchema:
     return WithJsonSchema({"format": kind, **more})
 
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
+VAR_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
+VarName = Annotated[str, StringConstraints(pattern=VAR_PATTERN)]
+VarText = Annotated[str, BeforeValidator(_var), _schema("word", type=["string", "integer"])]
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 Seconds = Annotated[float, BeforeValidator(_seconds), _schema("duration", type=["string", "number"])]
 Bytes = Annotated[int, BeforeValidator(_bytes), _schema("size", type=["string", "integer"])]
@@ -154,6 +190,9 @@ Priority = Annotated[
 ]
 Port = Annotated[int, Field(ge=0, le=65535)]
 LoopbackHost = Annotated[str, AfterValidator(_loopback)]
+WebAddress = Annotated[str, AfterValidator(_web_address), _schema("address", type="string")]
 PathText = Annotated[str, AfterValidator(_path), _schema("path", type="string")]
 Route = Annotated[str, AfterValidator(_route)]
+CronWords = Annotated[str, AfterValidator(_cron), _schema("cron", type="string")]
+ClockTime = Annotated[str, AfterValidator(_clock), _schema("time of day", type="string")]
 Upstream = Annotated[str, AfterValidator(_upstream)]

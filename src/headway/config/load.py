@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from headway.config import problems
 from headway.config.checks import DeviceTotals, crossed
+from headway.config.placeholders import filled, near_misses
 from headway.config.problems import Problem
 from headway.config.schema import NAMED, Config
 from headway.config.warnings import asks_nvml, warnings
@@ -29,6 +30,7 @@ class _Sources:
     """The merged tables, and where each came from."""
 
     tables: dict[str, Any] = field(default_factory=dict)
+    written: dict[str, Any] = field(default_factory=dict)  # the same before [vars] were put in
     places: dict[problems.Keys, tuple[str, int]] = field(default_factory=dict)  # file or variable, line or 0
     order: list[str] = field(default_factory=list)
     found: list[tuple[str, int, str]] = field(default_factory=list)  # file, line, and what follows
@@ -89,6 +91,8 @@ def doubts(
     config, sources = _loaded(path, environ, None)
     for warning in warnings(config, environ, read_cards() if asks_nvml(config) else None):
         sources.add(warning)
+    for path_of, hint in near_misses(sources.written, config.vars):
+        sources.add(Problem(path_of, hint))
     return sources.shown()
 
 
@@ -99,6 +103,7 @@ def _loaded(path: Path, environ: Mapping[str, str], devices: DeviceTotals | None
     for variable in sorted(name for name in environ if name.startswith(OVERRIDE)):
         _override(variable, environ[variable], sources)
     names = {kind: set(table) for kind in NAMED if isinstance(table := sources.tables.get(kind), dict)}
+    sources.written, sources.tables = sources.tables, filled(sources.tables)
     config = _checked(sources, path.absolute().parent)
     if not unread:  # with a file missing, every name in it would look unknown
         for problem in crossed(config, names, devices):

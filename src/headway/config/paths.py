@@ -84,8 +84,17 @@ class Paths:
         return self.run_dir / "gates"
 
     @property
+    def kept_config(self) -> Path:
+        return self.state_dir / "config.last.json"
+
+    @property
     def api_socket(self) -> Path:
         return self.run_dir / "headway.sock"
+
+    @property
+    def admin_token(self) -> Path:
+        """Where the daemon leaves the way in for its own user, when it has no socket."""
+        return self.run_dir / "admin.token"
 
     def create(self) -> None:
         """Make every directory that is missing, mode 0700. Safe to call twice.

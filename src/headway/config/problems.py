@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from headway.config.fields import NAME_PATTERN
+from headway.config.fields import NAME_PATTERN, VAR_PATTERN
 from headway.config.schema import NAMED, Config
 
 Keys = tuple[str, ...]  # ("service", "chat", "memory", "awake")
@@ -83,11 +83,14 @@ def _words(detail: ErrorDetails, path: Keys) -> str:
         return "is missing"
     if kind == "extra_forbidden":
         what = "table" if len(path) == 1 and isinstance(given, Mapping) else "key"
-        return f"unknown {what}{_hint(path)}"
+        near = did_you_mean(path[0], Config.model_fields) if what == "table" else ""
+        return f"unknown {what}{near or _hint(path)}"
     if kind == "value_error":
         return str(facts["error"])
     if kind == "string_pattern_mismatch" and facts.get("pattern") == NAME_PATTERN:
         return "is no name: 1 to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or digit"
+    if kind == "string_pattern_mismatch" and facts.get("pattern") == VAR_PATTERN:
+        return "is no name: 1 to 64 letters, digits and underscores, the first no digit"
     if kind == "literal_error":
         allowed = [word.strip("'") for word in facts["expected"].replace(" or ", ", ").split(", ")]
         hint = did_you_mean(given, allowed) if isinstance(given, str) else ""

@@ -22,9 +22,14 @@ Made from the code by `python -m headway.config.reference`; a test keeps it so. 
 - **Paths** that are relative start at the directory of the config file; `~` is expanded.
 - **Names** of devices, services and jobs: 1 to 64 of `a-z`, `0-9`, `.`, `-`, `_`, the first a letter or digit.
   Services and jobs share their names.
+- **Words of your own**: with `[vars] models = "~/models"`, `"{models}/a.gguf"` is the path of that file, in every text
+  of the other tables. `{name}` is replaced as it stands and once; what is not in [vars] stays, and so do the braces of
+  JSON. A value that begins with `~` is expanded. `{port}` is not yours: it is the free port of a server that starts.
 - **More files**: `conf.d/*.toml` beside the file; each table in one file only.
 - **Environment**: `HEADWAY_CFG__GATE__PORT=9000` overrides `[gate] port`, `HEADWAY_CFG__SERVICE__CHAT__PINNED=true`
   a key of `[service.chat]` (`_` stands for dash and dot in a name). Set but empty clears the key.
+- **Editors**: `headway config schema` prints the JSON Schema; the first line that `headway init` writes names its file.
+- **A changed file** counts after `headway config apply` or SIGHUP: see [how to](../howto/config.md).
 - An unknown key is an error, and so is a value outside its limits. `headway check` names every problem at once.
   It also warns of what is allowed and probably not meant, such as a program or a device that is not there; `--strict`
   makes it fail (exit status 78) for those too.
@@ -52,7 +57,7 @@ _TYPES = {
 def reference() -> str:
     """The whole page, in Markdown."""
     schema = Config.model_json_schema()
-    parts = [_INTRO, "## Top of the file\n", _table(Config, schema, schema, only=("mode",))]
+    parts = [_INTRO, "## Top of the file\n", _table(Config, schema, schema, only=("mode", "vars"))]
     for name, info in Config.model_fields.items():
         model = model_in(info.annotation)
         if model is not None and issubclass(model, Table):

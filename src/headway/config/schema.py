@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from headway.config.fields import (
     Argv,
     Bytes,
+    ClockTime,
+    CronWords,
     DeviceWords,
     LoopbackHost,
     Name,
@@ -18,9 +20,12 @@ from headway.config.fields import (
     Route,
     Seconds,
     Upstream,
+    VarName,
+    VarText,
+    WebAddress,
     Words,
 )
-from headway.core.model import GIB, MIB, Mode
+from headway.core.model import GIB, MIB, Mode, Placement, WindowKind
 
 
 class Table(BaseModel):
@@ -129,6 +134,11 @@ class ApiConfig(Table):
     """Address to listen on; only this machine for now."""
     port: Port = 8490
     """Port; 0: any free one."""
+    read: Literal["open", "token"] = "open"
+    """open: whoever is on this machine may look. token: only with a token, the PIN or the socket. Changes, and what \
+holds people's own words, always need one of them."""
+    socket: bool = True
+    """false: no Unix socket; programs of this user use the token in run/admin.token, which only they can read."""
 
 
 class AlertsConfig(Table):
@@ -136,6 +146,10 @@ class AlertsConfig(Table):
 
     command: Argv | None = None
     """Run once per alert: facts in HEADWAY_* variables, and as JSON on its standard input."""
+    webhook: WebAddress | None = None
+    """Gets each alert as a POST of JSON; any answer of 2xx will do."""
+    webhook_key_file: PathText | None = None
+    """A file whose content the webhook gets as `Authorization: Bearer`."""
 
 
 class DeviceConfig(Table):
@@ -234,8 +248,12 @@ class JobConfig(Holder):
     """It goes on from where it was when started again, without a `saved` command."""
     memory: JobMemory = JobMemory()
     """What it takes on each of its devices."""
-    placement: Literal["gap", "share"] = "gap"
-    """gap: only while no model is awake beside it. share: beside one, if it fits."""
+    placement: Placement = "gap"
+    """gap: only while no model is awake beside it. share: beside one, if it fits. yield: beside one, if it fits, and
+    frozen while it answers. window: like gap, and only while a window is open."""
+    step_aside: Literal["auto", "none"] = "auto"
+    """auto: it is parked where it can be, else stopped and started anew. none: it is not ended for others as long as
+    that can be helped: where a service uses its device it runs in windows only, elsewhere at any time."""
     priority: Priority = 50
     """0 to 100, or background (20), normal (50), high (80); higher goes first."""
     after: Words = ()
@@ -260,6 +278,8 @@ class JobConfig(Holder):
     """How often that is run."""
     summary: Argv | None = None
     """Prints its best result so far in one line; also run once when it is over."""
+    max_wait: Seconds = 86400.0
+    """After this long in line it goes to the front; memory, placement and gaps count as before."""
     min_residency: Seconds = 60.0
     """How long it runs before another job may push it aside; requests may at once."""
     goal: str | None = None
@@ -272,11 +292,29 @@ class JobConfig(Holder):
     """Its colour on the page: a name such as teal, or #20b2aa."""
 
 
+class WindowConfig(Table):
+    """A period with other rules, again and again (see docs/howto/windows.md). Give `duration` or `end`."""
+
+    kind: WindowKind
+    """slow_wake: jobs may take a minute to step aside, and a model is put aside for them sooner. no_model: the
+    services are put aside, and requests for them are refused until its end."""
+    services: Words = ()
+    """Services it is for. Left out: all."""
+    cron: CronWords
+    """When it begins, in five cron words (minute, hour, day, month, weekday), by local time."""
+    duration: Seconds | None = Field(default=None, gt=0)
+    """How long it is open."""
+    end: ClockTime | None = None
+    """The time of day at which it ends, such as "06:30"."""
+
+
 class Config(Table):
     """The whole config."""
 
     mode: Mode = "shadow"
     """shadow only watches and says what it would do. live does it."""
+    vars: dict[VarName, VarText] = Field(default_factory=dict)
+    """Words of your own: `{name}` becomes the value of `name`, in every text of the other tables."""
     headway: HeadwaySettings = HeadwaySettings()
     gate: GateConfig = GateConfig()
     api: ApiConfig = ApiConfig()
@@ -284,6 +322,7 @@ class Config(Table):
     device: dict[Name, DeviceConfig] = Field(default_factory=dict)
     service: dict[Name, ServiceConfig] = Field(default_factory=dict)
     job: dict[Name, JobConfig] = Field(default_factory=dict)
+    window: dict[Name, WindowConfig] = Field(default_factory=dict)
 
 
-NAMED = ("device", "service", "job")  # tables that have names: [service.NAME]
+NAMED = ("device", "service", "job", "window")  # tables that have names: [service.NAME]

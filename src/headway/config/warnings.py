@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headway.config.checks import count_of, index_of
 from headway.config.problems import Problem
-from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig
+from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.ports import Reading
 
 COMMANDS = ("start", "park", "resume", "saved", "progress")
@@ -39,8 +39,12 @@ def warnings(config: Config, environ: Mapping[str, str], cards: Reading | None =
         yield from _cannot_sleep(name, service, environ)
     for name, job in config.job.items():
         yield from _holder(("job", name), job, environ)
+    for name, window in config.window.items():
+        yield from _slept_only(name, window, config)
     if (command := config.alerts.command) and (no := missing(command[0], ".", environ)):
         yield Problem(("alerts", "command"), no)
+    if (file := config.alerts.webhook_key_file) is not None and not os.access(file, os.R_OK):
+        yield Problem(("alerts", "webhook_key_file"), f"{file} cannot be read")
 
 
 def _cannot_sleep(name: str, service: ServiceConfig, environ: Mapping[str, str]) -> Iterator[Problem]:
@@ -58,6 +62,25 @@ def _cannot_sleep(name: str, service: ServiceConfig, environ: Mapping[str, str])
         yield Problem(
             ("service", name, "env"),
             'has no VLLM_SERVER_DEV_MODE = "1": it could not be asked to sleep, and would be stopped instead',
+        )
+
+
+def _slept_only(name: str, window: WindowConfig, config: Config) -> Iterator[Problem]:
+    """What a no_model window cannot stop, since Headway could not start it again."""
+    if window.kind != "no_model":
+        return
+    for sid, service in config.service.items():
+        if service.start is not None or (window.services and sid not in window.services):
+            continue
+        sleeps = service.driver == "vllm"
+        yield Problem(
+            ("window", name),
+            f"{sid} has no start command, so it is "
+            + (
+                "put to sleep at its deepest level and not stopped"
+                if sleeps
+                else "not put aside: it cannot sleep"
+            ),
         )
 
 

@@ -20,7 +20,9 @@ def due_s(job: Holder) -> float | None:
         return None
     if job.wish == "wind_down" and job.note == NOTE:
         return (job.wish_s or 0.0) + WIND_DOWN_S
-    if job.wish not in ("run", "hold"):
+    if (
+        job.wish not in ("run", "hold") or job.frozen_by_gate
+    ):  # while it is frozen its running time stands still
         return None
     return job.since_s + job.allowed_from_s + job.spec.max_runtime_s - job.ran_s
 

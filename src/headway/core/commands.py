@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from headway.core.model import HolderId, JobSpec, Mode, ServiceSpec, Spec
+from headway.core.model import HolderId, JobSpec, Mode, Policy, ServiceSpec, Spec, WindowKind
 
 Verb = Literal["start", "hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"]
 
@@ -52,9 +52,12 @@ class ClearJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveJob:
+    """`seen`: its lane as the asker saw it; another one refuses. None: whatever it is by now."""
+
     target: HolderId
     where: Literal["top", "bottom", "before", "after"]
     other: HolderId | None = None
+    seen: tuple[tuple[float, HolderId], ...] | None = None
     by: str = "unknown"
 
 
@@ -65,11 +68,56 @@ class SetMode:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SetProdOnly:
+    """Only models run: every job steps aside, sleeping services are woken, nothing else starts."""
+
+    on: bool
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartWindow:
+    """Open a window now.
+
+    Attributes:
+        services: by name; empty: all.
+        wall_s: the wall clock now, so that its end can be told to people.
+    """
+
+    kind: WindowKind
+    for_s: float
+    services: tuple[str, ...] = ()
+    wall_s: float | None = None
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopWindow:
+    """End an open window now; one of the config comes again at its next time."""
+
+    target: str
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Configure:
-    """The services and recipes of the config, at start and on reload."""
+    """The config, whole: at start and on reload. Refused, it changes nothing.
+
+    Attributes:
+        recipes: with `hold`.
+        policy, mode: None: as they are.
+        drain: what the config does not have any more may be in use: a service is put aside once nobody uses it, a
+            job goes on with the recipe it has. Without, that is refused.
+        told: what changed, in the words of the config, for the audit; None: it is the start.
+    """
 
     services: tuple[ServiceSpec, ...]
-    recipes: tuple[tuple[JobSpec, bool], ...]  # with `hold`
+    recipes: tuple[tuple[JobSpec, bool], ...]
+    policy: Policy | None = None
+    mode: Mode | None = None
+    drain: bool = True
+    told: tuple[str, ...] | None = None
+    by: str = "config"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +191,9 @@ Command = (
     | ClearJobs
     | MoveJob
     | SetMode
+    | SetProdOnly
+    | StartWindow
+    | StopWindow
     | Configure
     | AskLease
     | EndLease

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import budgets, fit, leases, rank, steps, told
+from headway.core import budgets, fit, freezing, leases, rank, steps, told, windows
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
-from headway.core.model import Decision, FormName, Holder, Job, Lease, Snapshot, Verdict, Want
+from headway.core.model import Decision, FormName, Holder, Job, Lease, Signal, Snapshot, Verdict, Want
 from headway.core.room import cheapest_room, could_have, place_of
 from headway.core.rules import ADMIT, STAY
 
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
-GIVES_WAY = ("held", "never_fits", "no_device")  # what it has is in nobody's way while it waits like that
+GIVES_WAY = (
+    "held",
+    "prod_only",
+    "no_model",
+    "outside_window",
+    "never_fits",
+    "no_device",
+)  # what it has is in nobody's way while it waits like that
 PASSING = ("after", "slots")  # refusals that time ends: one who can never fit is told that instead
 
 
@@ -22,11 +29,14 @@ def decide(s: Snapshot) -> Decision:
     actions, waits = steps.towards(plan, s)
     verdicts |= waits
     verdicts |= leases.patience(s, verdicts, plan.placed, actions)
+    actions, frozen = freezing.signals(s, actions)
+    verdicts |= frozen
     times = [v.until_s for v in verdicts.values() if v.until_s is not None]
-    times += [*leases.times(s), *budgets.times(s), *told.times(s)]
+    times += [*leases.times(s), *budgets.times(s), *told.times(s), *windows.times(s)]
+    times += [s.front_at_s] if s.front_at_s is not None else []
     times += [steps.limit_at_s(moving) for moving in s.pending.values()]
-    if s.mode == "shadow":
-        actions = ()
+    if s.mode == "shadow":  # what was frozen before it was said is not left so
+        actions = tuple(a for a in actions if isinstance(a, Signal) and a.what == "thaw")
         if leases.unrecorded(s):
             verdicts |= leases.would(s, target(replace(s, mode="live"))[1])
     return Decision(

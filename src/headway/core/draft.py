@@ -19,6 +19,7 @@ from headway.core.model import (
     Service,
     Snapshot,
 )
+from headway.core.renewing import renewed
 
 LEASE_LANE = "lease"  # the line of leases that wait for their grant
 
@@ -76,6 +77,8 @@ class Draft:
 
     def put(self, holder: Holder, save: bool = True) -> None:
         before = self.holders.get(holder.id)
+        if holder.form == holder.bottom and holder.id not in self.pending:
+            holder = renewed(holder)
         if before == holder:
             return
         self.holders[holder.id] = holder
@@ -106,6 +109,7 @@ class Draft:
             self.intents.add(hid)
             self._reindex(hid, self.holders[hid], True)
             self.changed.add(hid)
+            self.put(self.holders[hid])  # at the bottom it takes what the config says now
 
     def event(self, code: str, holder: HolderId | None, **facts: Any) -> None:
         self.events.append(Event(code=code, holder=holder, at_s=self.now_s, facts=facts))

@@ -40,9 +40,12 @@ def edit(d: Draft, command: EditJob) -> Reply:
         if ring := _ring(job, other, view):
             return refused(d, "cycle", job.id, ring=ring)
     left = max(0, job.attempts_left + spec.retries - job.spec.retries)
-    key = job.key + AGE_S * (job.spec.priority - spec.priority)
+    by_s = AGE_S * (job.spec.priority - spec.priority)
+    # One that waited long enough stays at the front; its own rank counts again after its next run.
+    places = {"key": job.key + by_s} if job.own_key is None else {"own_key": job.own_key + by_s}
+    coming = replace(job.coming, **changes) if job.coming is not None else None  # type: ignore[arg-type]
     changed = sorted(f.name for f in fields(spec) if getattr(spec, f.name) != getattr(job.spec, f.name))
-    d.put(replace(job, spec=spec, attempts_left=left, key=key))
+    d.put(replace(job, spec=spec, coming=coming, attempts_left=left, **places))  # type: ignore[arg-type]
     for word in (*spec.after, *spec.after_ok):
         if (other := find_job(word, view, job)) is not None:
             hold_followers(d, other.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import worked
+from headway.core import freezing, line, worked
 from headway.core.attempts import another
 from headway.core.draft import Draft
 from headway.core.facts import MoveAnswered
@@ -89,6 +89,7 @@ def _down(d: Draft, holder: Holder, pending: Pending | None) -> Holder:
     if isinstance(down, Service):
         return _off(down)
     if isinstance(down, Job):
+        down = line.waits_from(d, freezing.thawed(down, d.now_s), d.now_s)
         began_s = holder.since_s if holder.form == holder.top else None
         if pending is not None and not pending.frees:
             began_s = pending.started_s
@@ -204,8 +205,10 @@ def stepped_aside(d: Draft, holder: Holder, pending: Pending) -> None:
         d.put(replace(down, wish="hold") if down.wish == "pause" else down)
         return
     down = replace(down, devices=(), seen_bytes={})
-    if isinstance(down, Job) and not _ended_before(down, pending) and holder.form != holder.bottom:
-        down = lose(d, down, pending.cause or "stop")
+    if isinstance(down, Job):
+        if not _ended_before(down, pending) and holder.form != holder.bottom:
+            down = lose(d, down, pending.cause or "stop")
+        down = line.waits_from(d, down, d.now_s)
     d.put(_off(down) if isinstance(down, Service) else down)
     if isinstance(down, Job) and _ended_before(down, pending):
         _job_ended(d, down)

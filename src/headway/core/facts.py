@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.core.model import Confidence, DeviceId, Exit, FormName, HolderId, Waiting
+from headway.core.model import Confidence, DeviceId, Exit, FormName, HolderId, Waiting, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +119,26 @@ class LeaseGone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigRefused:
+    """A changed config was not applied; everything goes on with the one before."""
+
+    problems: tuple[str, ...]
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WindowsDue:
+    """The windows of the config: of each the turn that is open, else the next one. All of them, each time.
+
+    Attributes:
+        wall_s: the wall clock now: it may have been set since it was told when a window by hand ends.
+    """
+
+    windows: tuple[Window, ...]
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
     ok: bool
 
@@ -133,5 +153,7 @@ Fact = (
     | GateStuck
     | JobTold
     | LeaseGone
+    | ConfigRefused
+    | WindowsDue
     | StoreState
 )

@@ -194,21 +194,6 @@ def bound_to(holder: Holder, s: Snapshot) -> Devices:
     return holder.devices if stays else ()
 
 
-def free_to_stay(holder: Holder, s: Snapshot) -> Devices | None:
-    """Devices that no model uses, for one that would lose its work by stepping aside; None: it may be anywhere."""
-    if not isinstance(holder, Job) or holder.spec.steps_aside or holder.anyway or not holder.spec.count:
-        return None
-    if bound_to(holder, s):
-        return None
-    used: set[DeviceId] = set()
-    for sid in s.services:
-        service = s.holders[sid]
-        if gated(service):
-            used |= set(service.devices or resolve(service.spec, s) or s.devices)
-    wanted = (resolve(holder.spec, s) or ()) if holder.spec.pinned_devices else tuple(s.devices)
-    return tuple(device for device in wanted if device not in used)
-
-
 def placements(want: Want, plan: Plan) -> list[Devices]:
     """Sets of devices it may be put on, tightest fit first. A holder with bytes on a device stays there."""
     holder, s = want.holder, plan.s
@@ -218,12 +203,8 @@ def placements(want: Want, plan: Plan) -> list[Devices]:
         pinned = resolve(holder.spec, s)
         if pinned is None:
             return []
-        free = free_to_stay(holder, s)
-        pinned = tuple(device for device in pinned if free is None or device in free)
         return list(combinations(pinned, holder.spec.count))
-    free = free_to_stay(holder, s)
-    here = [d for d in s.devices.values() if free is None or d.id in free]
-    left = {d.id: (_left_over(d, want, plan), d.index, d.id) for d in here}
+    left = {d.id: (_left_over(d, want, plan), d.index, d.id) for d in s.devices.values()}
     order = sorted(left, key=lambda d: left[d])
     return list(combinations(order, holder.spec.count))
 

@@ -4,9 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import budgets, ends, fit, leases, staying, told
+from headway.core import (
+    budgets,
+    configuring,
+    ends,
+    fit,
+    freezing,
+    leases,
+    line,
+    staying,
+    told,
+    window_wishes,
+    windows,
+)
 from headway.core.draft import Draft
 from headway.core.facts import (
+    ConfigRefused,
     DeviceRead,
     Fact,
     GateState,
@@ -18,6 +31,7 @@ from headway.core.facts import (
     Observed,
     RunSeen,
     StoreState,
+    WindowsDue,
 )
 from headway.core.model import (
     CloseGate,
@@ -32,6 +46,7 @@ from headway.core.model import (
     Pending,
     Run,
     Service,
+    Signal,
 )
 from headway.core.readings import device_read, timed, verify
 from headway.core.staying import tell_shortfall
@@ -66,6 +81,10 @@ def fold(d: Draft, fact: Fact) -> None:
                 leases.end(d, lease, "gone")
                 if (moving := d.pending.get(lease.id)) is not None:
                     verify(d, moving)  # what has no device is free at once
+        case ConfigRefused():
+            d.event("config.refused", None, problems=list(fact.problems), by=fact.by)
+        case WindowsDue():
+            window_wishes.due(d, fact)
         case StoreState():
             d.set(store_ok=fact.ok)
             d.event("store.speaks" if fact.ok else "store.silent", None)
@@ -79,6 +98,9 @@ def decided(d: Draft, decision: Decision) -> None:
     for action in decision.actions:
         if isinstance(action, Move):
             _move_asked(d, action)
+        elif isinstance(action, Signal) and isinstance(job := d.holders[action.holder], Job):
+            changed = freezing.frozen if action.what == "freeze" else freezing.thawed
+            d.put(changed(job, d.now_s))
         elif isinstance(action, OpenGate | CloseGate):
             service = d.holders[action.holder]
             assert isinstance(service, Service)
@@ -94,6 +116,9 @@ def decided(d: Draft, decision: Decision) -> None:
             d.event(f"gate.{wish}", service.id, rev=gate.rev)
     leases.decided(d, decision.verdicts)
     staying.decided(d, decision.verdicts)
+    configuring.forget_retired(d)
+    windows.turned(d)
+    line.turned(d)
     if d.base.mode == "live":
         budgets.look(d, d.present)
     told.look(d, d.present)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from headway.core import windows
 from headway.core.lifecycle import aside_form, rule
 from headway.core.model import Holder, Job, Service, Snapshot, Verdict
+
+SLOW_WAKE_FACTOR = (
+    0.25  # in a slow_wake window a second of waiting costs a quarter of what it costs otherwise
+)
 
 
 def swap_s(job: Holder, service: Service, s: Snapshot) -> float:
@@ -17,9 +22,12 @@ def swap_s(job: Holder, service: Service, s: Snapshot) -> float:
     return sum(known) if known else s.policy.swap_prior_s
 
 
-def worth_after_s(job: Holder, service: Service, s: Snapshot) -> float:
-    """How long the service must have been quiet for a swap to be worth it."""
-    return max(s.policy.gap_min_s, s.policy.gap_factor * swap_s(job, service, s))
+def needed_s(job: Holder, service: Service, s: Snapshot) -> float:
+    """How long the service must have been quiet for this job to have its memory."""
+    factor = s.policy.gap_factor
+    if windows.over(service.id, s, "slow_wake"):
+        factor *= SLOW_WAKE_FACTOR
+    return max(s.policy.gap_min_s, factor * swap_s(job, service, s))
 
 
 def saves_after_s(job: Holder) -> float:
@@ -41,12 +49,12 @@ def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
     if isinstance(job, Job) and job.rushed:
         return None
     quiet_since_s = max(service.since_s, service.last_end_s or 0.0, service.idle_since_s or 0.0)
-    needed_s, saves_s = worth_after_s(job, service, s), saves_after_s(job)
+    wanted_s, saves_s = needed_s(job, service, s), saves_after_s(job)
     quiet_s = s.now_s - quiet_since_s
-    if quiet_s < saves_s and saves_s > needed_s:
+    if quiet_s < saves_s and saves_s > wanted_s:
         facts = {"service": service.id, "quiet_s": quiet_s, "needed_s": saves_s}
         return Verdict(code="gap_before_saved", facts=facts, until_s=quiet_since_s + saves_s)
-    if quiet_s >= needed_s:
+    if quiet_s >= wanted_s:
         return None
-    facts = {"service": service.id, "quiet_s": quiet_s, "needed_s": needed_s}
-    return Verdict(code="gap_too_short", facts=facts, until_s=quiet_since_s + needed_s)
+    facts = {"service": service.id, "quiet_s": quiet_s, "needed_s": wanted_s}
+    return Verdict(code="gap_too_short", facts=facts, until_s=quiet_since_s + wanted_s)

@@ -40,6 +40,8 @@ from headway.core.spec import Policy as Policy
 from headway.core.spec import ServiceSpec as ServiceSpec
 from headway.core.spec import Spec as Spec
 from headway.core.spec import Step as Step
+from headway.core.spec import Window as Window
+from headway.core.spec import WindowKind as WindowKind
 from headway.core.spec import Wish as Wish
 
 
@@ -169,6 +171,10 @@ class Service(Holder):
     upstream: str | None = None  # with the port of the present run
     stayed: int = 0  # how often in a row it did not step aside as asked, with nothing lower of ours to use
     stayed_until_s: float | None = None  # before that it is not asked again
+    coming: ServiceSpec | None = None  # what the config says now; it counts from when nothing of it runs
+    retired: bool = False  # the config does not have it any more: forgotten once it is off its devices
+    back_s: float | None = None  # it was awake when a no_model window closed it: the end of that window
+    called_back: bool = False  # so that it is ready then
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +197,9 @@ class Job(Holder):
     lane: str = "gpu"
     key: float = 0.0  # rank: smaller is sooner
     enqueued_s: float = 0.0
+    waits_from_s: float | None = None  # what max_wait counts from; None: from its first enqueue
+    own_key: float | None = None  # its rank key before that
+    fronted: bool = False  # it has waited max_wait, and was put to the front of the line
     ended: Ended | None = None
     ended_s: float | None = None
     exit_code: int | None = None
@@ -219,6 +228,9 @@ class Job(Holder):
     stalled: bool = False
     unhealthy: int = 0  # health commands in a row that failed
     frozen_by_gate: bool = False
+    frozen_s: float | None = None  # since when
+    coming: JobSpec | None = None  # what its recipe says now; it counts from its next start
+    retired: bool = False  # the config does not have its recipe any more; it goes on with what it has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +337,7 @@ class Snapshot:
     booted_s: float = 0.0  # when this daemon began
     mode: Mode = "live"
     mode_by: str | None = None  # who set it by hand, where the config says the other one
+    prod_only_by: str | None = None  # who said that only models run; None: jobs and leases may start
     policy: Policy = field(default_factory=Policy)
     devices: Mapping[DeviceId, Device] = field(default_factory=dict)
     holders: Mapping[HolderId, Holder] = field(default_factory=dict)
@@ -335,7 +348,11 @@ class Snapshot:
     next_job: int = 1  # ids are never reused
     next_lease: int = 1  # of leases and claims
     fencing: int = 0  # of the last grant
+    windows: tuple[Window, ...] = ()  # open, or the next of their kind
+    next_window: int = 1
+    front_at_s: float | None = None  # when the next one of a line has waited as long as it may
     recipes_seen: frozenset[str] = frozenset()
+    recipes: Mapping[str, JobSpec] = field(default_factory=dict)  # as the config last said
     store_ok: bool = True
     meter_trouble: str | None = None
     boot_id: str = ""

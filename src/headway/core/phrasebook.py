@@ -27,12 +27,38 @@ VERDICTS: Mapping[str, Phrase] = {
     "asked_cancel": _p("{by} cancelled it", "was cancelled"),
     "asked_pause": _p("{by} asked it to pause", "was asked to pause", help="headway resume {id}"),
     "asked_wind_down": _p("reached its saved point and stops there, as {by} asked", "stops at its saved point"),
+    "retired": _p("is not in the config any more, so it is put aside and forgotten"),
     "left_over": _p("its leader ended, but something of its tree still lives and is being ended"),
     "no_way_back": _p(
         "failed {failures} times to come back from where it is, so it is stopped and started anew",
         "could not come back from where it is, so it is stopped and started anew",
     ),
     "gap_over": _p("steps aside: {service} is awake on its device", "steps aside for a model that is awake"),
+    "prod_only": _p(
+        "only models run, as {by} said: no job and no lease starts", "only models run: no job and no lease starts",
+        help="headway prod-only off",
+    ),
+    "outside_window": _p(
+        "it runs in windows only, and none is open over {service}; the next begins in {in_s}",
+        "it runs in windows only; the next begins in {in_s}", "it runs in windows only, and none is known to come",
+        help="headway window ls",
+    ),
+    "no_way_aside": _p(
+        "would lose its work when {service} wants the device, so it starts there in windows only, next in {in_s}; "
+        "say how it saves its work (`saved`, `resumable`), or start it anyway",
+        "would lose its work when {service} wants the device, and no other device is there; "
+        "say how it saves its work (`saved`, `resumable`), or start it anyway",
+        "would lose its work when a model wants the device",
+        help="headway start {id} --anyway",
+    ),
+    "frozen": _p(
+        "frozen while {service} answers {active_words}", "frozen; goes on in {in_s}", "frozen while a model answers",
+        derive=requests_active,
+    ),
+    "no_model": _p(
+        "the window {window} keeps it aside for {in_s} more", "a window keeps it aside",
+        help="headway window stop {window}",
+    ),
     "idle_ttl": _p("nobody used it for {idle_s}, so it gives its memory back", "nobody used it for long enough"),
     # rules: who may come
     "shadow": _p(
@@ -61,12 +87,6 @@ VERDICTS: Mapping[str, Phrase] = {
     "after_failed": _p(
         "starts only after a good end of {after}, which is {ended}", "the job it waits for did not end well",
         help="headway retry {after}",
-    ),
-    "no_way_aside": _p(
-        "would lose its work when {services} needs the device, and no other device is there; "
-        "say how it saves its work (`saved`, `resumable`), or start it anyway",
-        "would lose its work when a model needs the device",
-        help="headway start {id} --anyway",
     ),
     "backoff": _p(
         "{note}; tries again in {in_s}", "could not start; tries again in {in_s}", "could not start",

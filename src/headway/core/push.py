@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway.core import gaps, leases
+from headway.core import gaps, leases, windows
 from headway.core.fit import Plan
 from headway.core.lifecycle import aside_form, gap_placed, loses_work
 from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
@@ -55,7 +55,7 @@ def placement(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | 
     """Only a gap job takes a model's memory; a job beside the model waits until it fits."""
     if isinstance(want.holder, Job) and isinstance(victim, Service) and not gap_placed(want.holder):
         return Verdict(code="beside_only", facts={"service": victim.id})
-    return None
+    return windows.in_place_of(want, victim, s)
 
 
 def busy(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:

@@ -49,6 +49,8 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
     assert isinstance(holder, Service)
     attended, background = holder.demand.get("attended"), holder.demand.get("background")
     top, here = holder.top, holder.form == holder.top
+    if holder.retired and not here:
+        return None
     since = [w.since_s for w in (attended,) if w and w.n]
     if holder.active and holder.active_since_s is not None and here:
         since.append(holder.active_since_s)
@@ -64,8 +66,12 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
         strength = Rank.OVERDUE if overdue else Rank.REQUEST if late else Rank.BACKGROUND
         rank = (strength, background.since_s, holder.id)
         return Want(holder=holder, form=top, rank=rank, attended=late, waited_s=waited_s)
+    if holder.called_back and not here:
+        return Want(
+            holder=holder, form=top, rank=(Rank.REQUEST, holder.back_s or 0.0, holder.id), attended=True
+        )
     moving_up = holder.id in s.pending and s.pending[holder.id].to == top
-    if here or moving_up or holder.spec.keep_awake:
+    if here or moving_up or holder.spec.keep_awake or s.prod_only_by is not None:
         return Want(holder=holder, form=top, rank=(Rank.HOME, holder.since_s, holder.id))
     return None
 

@@ -12,6 +12,7 @@ from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Lease, Pen
 from headway.core.staying import tell_shortfall
 
 ARRIVES_S = 60.0  # within this long a program has taken the memory that it will take
+TIMES_KEPT = 10
 SETTLES_S = 10.0  # what a sleeper still holds is learned only when it has slept this long
 
 
@@ -180,5 +181,9 @@ def timed(
     holder: Holder, name: str, enter_s: float | None = None, leave_s: float | None = None
 ) -> tuple[Form, ...]:
     """Forms with a measured time in one of them."""
-    new = {"enter_s": enter_s} if enter_s is not None else {"leave_s": leave_s}
-    return tuple(replace(f, **new) if f.name == name else f for f in holder.forms)
+    if enter_s is None:
+        return tuple(replace(f, leave_s=leave_s) if f.name == name else f for f in holder.forms)
+    return tuple(
+        replace(f, enter_s=enter_s, enters_s=(*f.enters_s, enter_s)[-TIMES_KEPT:]) if f.name == name else f
+        for f in holder.forms
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.core import fit, rank
+from headway.core import fit, rank, windows
 from headway.core.fit import Devices, Leaving, Plan
 from headway.core.lifecycle import loses_work, step_forms
 from headway.core.model import FormName, Holder, Job, Rank, Service, Snapshot, Verdict, Want
@@ -66,6 +66,8 @@ def room_on(
     taken = [plan.reserved[d] for d in devices if plan.reserved.get(d, want.holder.id) != want.holder.id]
     if taken:
         return {}, Verdict(code="reserved", facts={"for": taken[0]})
+    if no := windows.tied(want.holder, devices, s):
+        return {}, no
     if want.rank[0] >= Rank.LEASE:
         for device in devices:
             if no := fit.unmeasured(s.devices[device], s):
@@ -98,7 +100,7 @@ def could_have(want: Want, plan: Plan, s: Snapshot) -> Devices:
     others = [s.holders[hid] for hid in {*plan.placed, *plan.standing} if hid != want.holder.id]
     going = {other.id: form for other in others if (form := _in_time(other, want, plan, s))}
     for devices in fit.placements(want, plan):
-        if not plan.short_on(devices, want, going):
+        if not plan.short_on(devices, want, going) and not windows.tied(want.holder, devices, s):
             return devices
     return ()
 

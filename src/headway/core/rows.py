@@ -90,6 +90,7 @@ class ServiceRow(Row):
     waiting: int
     waiting_s: float | None  # the oldest one
     quiet_s: float | None  # since the last attended request ended
+    window: str | None  # the kind of the window that is open over it
     run: str | None
     pid: int | None
 
@@ -168,11 +169,28 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WindowRow:
+    """A window that is open, or the next turn of one in the config."""
+
+    id: str
+    kind: str
+    services: tuple[str, ...]  # empty: all
+    state: str  # open, next, or stopped before its time
+    begins_in_s: float
+    ends_in_s: float
+    ends_wall_s: float | None  # seconds since the epoch
+    by: str
+    stopped_by: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """The board without its rows."""
 
     mode: str
     mode_by: str | None  # who set it by hand, while the config says the other one
+    windows: tuple[WindowRow, ...]
+    prod_only_by: str | None  # who said that only models run; None: jobs and leases may start
     rev: int
     up_s: float
     devices: tuple[DeviceRow, ...]

@@ -6,8 +6,10 @@ The order of a tuple is the order in which people see reasons.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
-from headway.core.fit import Plan, excludes, free_to_stay
+from headway.core import windows
+from headway.core.fit import Plan, excludes
 from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
 
@@ -70,8 +72,29 @@ def gap_over(holder: Holder, s: Snapshot) -> Verdict | None:
     return None
 
 
+def jobs_leave(holder: Holder, s: Snapshot) -> Verdict | None:
+    """Only models run, by a person's word."""
+    if s.prod_only_by is None or not isinstance(holder, Job) or holder.form != holder.top:
+        return None
+    return Verdict(code="prod_only", facts={"form": aside_form(holder), "by": s.prod_only_by})
+
+
+def window_over(holder: Holder, s: Snapshot) -> Verdict | None:
+    """A job that runs in windows only, and none is open, or none over a model that uses its device."""
+    if not isinstance(holder, Job) or holder.form != holder.top or not windows.bound(holder):
+        return None
+    if holder.spec.placement != "window":
+        no = windows.tied(holder, holder.devices, s)
+        return no and replace(no, facts={**no.facts, "form": aside_form(holder)})
+    if any(windows.is_open(one, s.now_s) for one in s.windows):
+        return None
+    return Verdict(code="outside_window", facts={"form": aside_form(holder)}, until_s=windows.next_begin_s(s))
+
+
 def idle_ttl(holder: Holder, s: Snapshot) -> Verdict | None:
-    """A service that nobody used for its idle_ttl."""
+    """A service that nobody used for its idle_ttl. While only models run, nobody else could use its memory."""
+    if s.prod_only_by is not None:
+        return None
     if not isinstance(holder, Service) or holder.spec.idle_ttl_s is None or holder.form != holder.top:
         return None
     if holder.active != 0 or holder.demand or holder.id in s.pending:
@@ -90,7 +113,24 @@ def no_way_back(holder: Holder, s: Snapshot) -> Verdict | None:
     return None
 
 
-STAY: tuple[StayRule, ...] = (wish_aside, left_over, no_way_back, gap_over, idle_ttl)
+def retired(holder: Holder, s: Snapshot) -> Verdict | None:
+    """The config does not have it any more. A server of somebody else's is only let go: see configuring."""
+    if isinstance(holder, Service) and holder.retired and holder.spec.argv:
+        return Verdict(code="retired", facts={"form": holder.bottom})
+    return None
+
+
+STAY: tuple[StayRule, ...] = (
+    wish_aside,
+    retired,
+    left_over,
+    no_way_back,
+    windows.keeps_aside,
+    jobs_leave,
+    window_over,
+    gap_over,
+    idle_ttl,
+)
 
 
 # ---------------------------------------------------------------- ADMIT: (want, plan, s)
@@ -98,6 +138,18 @@ STAY: tuple[StayRule, ...] = (wish_aside, left_over, no_way_back, gap_over, idle
 
 def shadow(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     return Verdict(code="shadow") if s.mode == "shadow" else None
+
+
+def models_only(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Only models run, by a person's word: no job and no lease begins."""
+    if s.prod_only_by is None or not isinstance(want.holder, Job | Lease):
+        return None
+    return Verdict(code="prod_only", facts={"by": s.prod_only_by})
+
+
+def window(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """A model that a window closed, and a job that runs in windows only while none is open."""
+    return windows.closed(want, s) or windows.not_yet(want, s)
 
 
 def held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -132,16 +184,6 @@ def find_job(word: str, s: Snapshot, asking: Holder | None = None) -> Job | None
     jobs = (h for h in s.holders.values() if isinstance(h, Job) and h is not asking)
     same = [job for job in jobs if word in (job.recipe, job.spec.name)]
     return max(same, key=lambda job: job.enqueued_s, default=None)
-
-
-def no_way_aside(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
-    """One that loses its work whenever it steps aside stays off devices that a model may want back."""
-    if free_to_stay(want.holder, s) is None:
-        return None
-    models = sorted(sid for sid in s.services if gated(s.holders[sid]))
-    if len(free_to_stay(want.holder, s) or ()) >= want.holder.spec.count:
-        return None
-    return Verdict(code="no_way_aside", facts={"services": models})
 
 
 def slots(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -216,10 +258,11 @@ def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 ADMIT: tuple[AdmitRule, ...] = (
     shadow,
     held,
+    models_only,
+    window,
     after,
     backoff,
     cannot_move,
-    no_way_aside,
     slots,
     store_silent,
     demand_unknown,

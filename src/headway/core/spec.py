@@ -24,6 +24,7 @@ Confidence = Literal["measured", "inferred", "unified", "declared", "unverified"
 Step = Literal["asked", "answered", "verified"]
 GateWish = Literal["open", "closed"]
 Placement = Literal["gap", "share", "yield", "window"]
+WindowKind = Literal["slow_wake", "no_model"]
 
 LADDERS: Mapping[str, tuple[FormName, ...]] = {  # high to low; the last one holds nothing
     "service": ("awake", "asleep", "stopped"),
@@ -53,6 +54,7 @@ class Form:
     disk_bytes: int | None = None
     enter_s: float | None = None  # measured time to get here from above, None until measured
     leave_s: float | None = None  # measured time from here back to the top
+    enters_s: tuple[float, ...] = ()  # the last ten of the former, oldest first
 
     @property
     def need_bytes(self) -> int | None:
@@ -142,11 +144,27 @@ class JobSpec(Spec):
     health: tuple[str, ...] = ()  # exit 0: all is well
     health_every_s: float = 60.0
     summary: tuple[str, ...] = ()  # prints its best result so far, in a line
+    max_wait_s: float | None = 86400.0  # then it goes to the front of the line
     min_residency_s: float = 60.0
     goal: str | None = None
     tags: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     colour: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """A period with other rules for some services. Instants on the daemon's clock."""
+
+    id: str  # the name of one in the config, else w1, w2, ...
+    kind: WindowKind
+    services: tuple[str, ...] = ()  # empty: all
+    begin_s: float
+    end_s: float
+    end_wall_s: float | None = None  # its end for people: seconds since the epoch
+    occurs: str | None = None  # of one in the config: which of its turns
+    by: str = "config"
+    stopped_by: str | None = None  # who ended it before its time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

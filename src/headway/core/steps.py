@@ -5,7 +5,7 @@ At most one move per holder, at most one exclusive move per device; memory is fr
 
 from __future__ import annotations
 
-from headway.core import fit
+from headway.core import deadlines, fit
 from headway.core.fit import Plan
 from headway.core.leases import has_let_go
 from headway.core.lifecycle import aside_form, engine_idle, next_rung, rule
@@ -85,7 +85,8 @@ class Steps:
         ):
             return
         cause = self.plan.causes.get(holder.id)
-        self._do(holder, to, found, holder.devices, limit_s=_free_limit(holder, to, found), cause=cause)
+        limit_s = deadlines.release_limit_s(holder, to, found, cause, self.s)
+        self._do(holder, to, found, holder.devices, limit_s=limit_s, cause=cause)
         self.freeing |= set(holder.devices)
 
     def _drained(self, service: Service, to: FormName) -> bool:
@@ -189,9 +190,9 @@ class Steps:
         """The gate opens last, and again when a close was not needed after all; it closes whenever it must."""
         up = service.form == service.top and service.ready and service.upstream is not None
         stays = self.plan.form_of(service)[0] == service.top and service.id not in self.s.pending
-        if up and stays and service.gate.wish == "closed":
+        if up and stays and service.gate.wish == "closed" and not service.retired:
             self.actions.append(OpenGate(holder=service.id))
-        elif service.form != service.top and service.gate.wish == "open":
+        elif (service.form != service.top or _let_go(service)) and service.gate.wish == "open":
             self.actions.append(CloseGate(holder=service.id, cause="not_awake"))
 
 
@@ -214,6 +215,11 @@ def towards(plan: Plan, s: Snapshot) -> tuple[tuple[Action, ...], dict[str, Verd
     return tuple(_once(work.actions)), work.waits
 
 
+def _let_go(service: Service) -> bool:
+    """A server of somebody else's that the config does not have any more: it is not moved, only closed."""
+    return service.retired and not service.spec.argv
+
+
 def _once(actions: list[Action]) -> list[Action]:
     seen: list[Action] = []
     for action in actions:
@@ -232,15 +238,6 @@ def run_id(holder: Holder, creates: bool) -> str | None:
 def _overlaps(holder: Holder, pending: Pending) -> bool:
     found = rule(holder, pending.source, pending.to)
     return bool(found and found.overlaps_start)
-
-
-def _free_limit(holder: Holder, to: FormName, found: MoveRule) -> float:
-    """The wake deadline: twice what it takes, at least 10 s, at most a minute, never above the driver's own limit."""
-    rung = holder.form_named(to)
-    takes_s = (rung.enter_s if rung else None) or found.takes_s
-    grace_s = holder.spec.stop_grace_s if to == holder.bottom else 0.0
-    limit_s = found.limit_s if takes_s is None else min(60.0, max(10.0, 2 * takes_s))
-    return max(min(limit_s, found.limit_s), grace_s + 5.0)
 
 
 def limit_at_s(moving: Pending) -> float:

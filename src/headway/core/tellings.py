@@ -44,6 +44,18 @@ def _how(facts: Facts) -> Facts:
     return {"in_words": phrase.texts[-1]} if phrase else {}
 
 
+def _used(facts: Facts) -> Facts:
+    """What a config left out, and who uses it."""
+    services, jobs = facts.get("services", ()), facts.get("jobs", ())
+    tables = [
+        *(f"[service.{name}]" for name in services),
+        *(f"[job.{name}]" for name in facts.get("recipes", ())),
+    ]
+    users = ["its server is there or is asked for"] if services else []
+    users += [f"{', '.join(jobs)} {'is' if len(jobs) == 1 else 'are'} not over"] if jobs else []
+    return {"what": " and ".join(tables), "users": " and ".join(users)}
+
+
 # ------------------------------------------------------------- commands that were refused
 
 REFUSALS: Mapping[str, Phrase] = {
@@ -51,6 +63,7 @@ REFUSALS: Mapping[str, Phrase] = {
     "ambiguous": _p("several are called {target}: give the id. `headway ps` lists them.", "give the id."),
     "unknown_after": _p("it should wait for {after}, which is not known. `headway ps -a` lists what is."),
     "already_ended": _p("{target} is over ({ended}). {again}.", "it is over. {again}.", derive=_again),
+    "order_changed": _p("the line is another one by now. Look at it again: `headway ps`."),
     "not_ended": _p("it is not over. To end it first: `headway stop` or `headway cancel`."),
     "cancelled": _p("it was cancelled, which is final. To run the same again: `headway add`."),
     "name_taken": _p(
@@ -113,6 +126,17 @@ REFUSALS: Mapping[str, Phrase] = {
     "line_full": _p(
         "{waiting} leases wait already. Try again later.", "too many leases wait already. Try again later."
     ),
+    "in_use": _p(
+        "the config does not have {what} any more, and {users}. Nothing was changed. `headway config apply --drain` "
+        "lets what runs come to its end; or put it back into the config.",
+        derive=_used,
+    ),
+    "unknown_window": _p("no window is called {target}. `headway window ls` lists them.", "no such window."),
+    "window_not_open": _p(
+        "the window {target} is not open. `headway window ls` says when it is.", "it is not open."
+    ),
+    "too_many_windows": _p("there are {limit} windows already. `headway window stop` ends one."),
+    "not_a_service": _p("{target} is not a service. `headway service ls` lists them.", "that is no service."),
     "store_silent": _p(
         "the database does not answer, so nothing was changed. Try again, or see `headway status`."
     ),
@@ -125,6 +149,7 @@ EVENTS: Mapping[str, Phrase] = {
     "job.asked": _p("{by} asked: {verb}"),
     "job.edited": _p("{by} changed {fields}", "changed by {by}", "changed"),
     "job.cleared": _p("{name} forgotten, asked by {by}", "forgotten"),
+    "job.fronted": _p("waited {waited_s}, so it goes to the front of the line", "goes to the front of the line"),
     "job.moved": _p("moved {where} {other} by {by}", "moved to the {where} by {by}", "moved in the queue"),
     "job.saved": _p("saved: {point}", "saved its work"),
     "job.done": _p("done, ran for {ran_s}", "done"),
@@ -186,5 +211,20 @@ EVENTS: Mapping[str, Phrase] = {
     "daemon.started": _p("daemon started; {known} from before", "daemon started", derive=_known),
     "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
     "commands.undone": _p("could not be saved, so {holders} are as before", "could not be saved, so all is as before"),
+    "service.retired": _p("is not in the config any more, so it is put aside"),
+    "service.forgotten": _p("is off its devices and not in the config: forgotten"),
+    "config.applied": _p("the config was applied by {by}: {changes}", "the config was applied by {by}"),
+    "config.refused": _p("the config was not applied: {problems}", "the config was not applied"),
+    "window.added": _p(
+        "window {window} ({kind}) for {services}, for {for_s}, by {by}",
+        "window {window} ({kind}) for {for_s}, by {by}",
+        "a window begins",
+    ),
+    "window.began": _p(
+        "window {window} ({kind}) begins for {services}", "window {window} ({kind}) begins", "a window begins"
+    ),
+    "window.ended": _p("window {window} ({kind}) ends", "a window ends"),
+    "window.stopped": _p("window {window} ({kind}) ended before its time by {by}", "a window was ended"),
+    "prod_only": _p("prod only is {word}, set by {by}", "prod only is {word}"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip

@@ -86,6 +86,8 @@ def stalls_s(job: Holder) -> float | None:
     """When it counts as stalled if nothing is heard of it until then; None: nobody asked, or it is known already."""
     if not isinstance(job, Job) or job.form != job.top or job.spec.stall_after_s is None or job.stalled:
         return None
+    if job.frozen_by_gate:  # it cannot work
+        return None
     return max(job.active_s or 0.0, job.since_s) + job.spec.stall_after_s
 
 

@@ -32,6 +32,8 @@ from headway.core.rows import (
 )
 from headway.core.spec import device_env
 from headway.core.staying import keeps_memory
+from headway.core.window_rows import window_rows as window_rows
+from headway.core.windows import over
 from headway.core.worked import ran_s
 
 Verdicts = Mapping[HolderId, Verdict]
@@ -135,7 +137,7 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
         facts["ended_s"] = None if holder.ended_s is None else s.now_s - holder.ended_s
         busy = s.service(str(facts.get("service")))
         if verdict.code == "model_busy" and busy is not None:
-            facts["needed_s"] = gaps.worth_after_s(holder, busy, s)
+            facts["needed_s"] = gaps.needed_s(holder, busy, s)
     if isinstance(holder, Lease):
         facts = _of_lease(holder, s) | facts
         if (because := facts.get("because")) is not None:
@@ -187,7 +189,7 @@ def job_row(job: Job, s: Snapshot, verdicts: Verdicts, known: Known = NONE) -> J
 
 
 def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow:
-    waits = [w for w in service.demand.values() if w.n]
+    waits, window = [w for w in service.demand.values() if w.n], over(service.id, s)
     return ServiceRow(
         **_common(service, s, verdicts),
         driver=service.spec.driver,
@@ -200,6 +202,7 @@ def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow
         waiting=sum(w.n for w in waits),
         waiting_s=max((s.now_s - w.since_s for w in waits), default=None),
         quiet_s=_quiet_s(service, s),
+        window=window.kind if window else None,
         run=service.run.id if service.run else None,
         pid=service.run.pid if service.run else None,
     )
@@ -279,6 +282,8 @@ def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
     return Overview(
         mode=top.mode,
         mode_by=top.mode_by,
+        windows=top.windows,
+        prod_only_by=top.prod_only_by,
         rev=top.rev,
         up_s=top.up_s,
         devices=top.devices,
@@ -295,6 +300,8 @@ def head(s: Snapshot) -> Head:
     return Head(
         mode=s.mode,
         mode_by=s.mode_by,
+        windows=window_rows(s),
+        prod_only_by=s.prod_only_by,
         rev=s.rev,
         up_s=s.now_s - s.booted_s,
         devices=devices(s),

@@ -39,7 +39,8 @@ class Service:
     `upstream` is a base URL (`http://host:port[/prefix]` or `unix:/path`), None while it has no address. `model`
     is the name put in place of the caller's; None leaves the body as it is. `max_active` None means unlimited.
     `wake_limit_s` bounds the wait while `state` is "waking". `word` is the state in people's words, for the
-    header X-Headway-State. `allow` lists control paths that may pass. `why` holds the facts of a refusal: code,
+    header X-Headway-State. `allow` lists control paths that may pass. `window` is the kind of window that is open over
+    it: waits in one are told apart. `why` holds the facts of a refusal: code,
     message, activity, note, preemptible, retry_after_s; and since when the activity holds the memory, and until when at
     most: `since_s` and `until_s`, boottime of the boot `boot`, the only instants on this wire. `probes` lists the paths
     that its server answers while it sleeps, without waking: empty unless it sleeps and nothing is being done to it.
@@ -63,6 +64,7 @@ class Service:
     word: str = ""
     allow: tuple[str, ...] = ()
     probes: tuple[str, ...] = ()
+    window: str | None = None
     why: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import budgets, edits, lease_wishes
+from headway.core import budgets, configuring, edits, lease_wishes, line, window_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
@@ -18,19 +18,22 @@ from headway.core.commands import (
     RenewLease,
     Reply,
     SetMode,
+    SetProdOnly,
     SetWish,
+    StartWindow,
+    StopWindow,
 )
 from headway.core.draft import Draft, lane_of
 from headway.core.edits import AGE_S
 from headway.core.ends import hold_followers
 from headway.core.lifecycle import REVIVING, rule, strengthened
-from headway.core.model import Holder, HolderId, Job, JobSpec, Lease, Service, ServiceSpec, Wish
+from headway.core.model import Holder, HolderId, Job, JobSpec, Lease, Service, Wish
 from headway.core.replies import accepted, refused, resolve
 from headway.core.rules import find_job
 from headway.core.words import job_state
 from headway.core.worked import ran_s
 
-SPACE_S = 1.0  # how far the rest of the line moves back when somebody is put where no number is left
+TOLD_MAX = 20  # changes of a config that the audit names
 ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
 
 
@@ -49,6 +52,12 @@ def apply(d: Draft, command: Command) -> Reply:
             return edits.clear(d, command)
         case SetMode():
             return _set_mode(d, command)
+        case SetProdOnly():
+            return _set_prod_only(d, command)
+        case StartWindow():
+            return window_wishes.start(d, command)
+        case StopWindow():
+            return window_wishes.stop(d, command)
         case Configure():
             return _configure(d, command)
         case AskLease():
@@ -69,6 +78,14 @@ def _set_mode(d: Draft, command: SetMode) -> Reply:
     d.set(mode=command.mode, mode_by=by)
     d.event("mode", None, mode=command.mode, by=command.by)
     return accepted(d, None, mode=command.mode)
+
+
+def _set_prod_only(d: Draft, command: SetProdOnly) -> Reply:
+    by = command.by if command.on else None
+    if (d.other.get("prod_only_by", d.base.prod_only_by) is None) == command.on:
+        d.set(prod_only_by=by)
+        d.event("prod_only", None, word="on" if command.on else "off", by=command.by)
+    return accepted(d, None, prod_only=command.on)
 
 
 # ---------------------------------------------------------------- new jobs
@@ -112,6 +129,7 @@ def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -
         attempts_left=spec.retries,
     )
     d.put(job)
+    line.noted(d, job)
     d.event("job.added", job.id, name=spec.name, recipe=recipe, hold=hold, by=by)
     return job
 
@@ -184,9 +202,14 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         "retry_at_s": None,
     }
     if isinstance(holder, Job):  # a person says that it goes without what it will never see end well
-        holder = replace(holder, spec=_without_lost(holder, d), crashes=0)
+        held_s = d.now_s - (holder.wish_s or d.now_s) if holder.wish == "hold" else 0.0
+        from_s = holder.enqueued_s if holder.waits_from_s is None else holder.waits_from_s
+        spec = _without_lost(holder, d)
+        # What is held does not wait.
+        holder = replace(holder, spec=spec, waits_from_s=from_s + held_s, crashes=0)
         if holder.note == budgets.NOTE:  # and that it may run for as long again
             holder = replace(holder, allowed_from_s=ran_s(holder, d.now_s))
+        line.noted(d, holder)
     if isinstance(holder, Job) and holder.ended:
         if command.verb != "retry":
             return refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
@@ -216,9 +239,8 @@ def _first(d: Draft, hid: HolderId, anyway: bool) -> None:
     """A person wants it now: it is first in its line, and whether a gap is worth it is not asked."""
     job = d.holders[hid]
     assert isinstance(job, Job)
-    before = next((key for key, other in d.lane(job.lane) if other != hid), job.key)
-    key = min(job.key, before - 1.0)
-    d.put(replace(job, key=key, rushed=True, anyway=job.anyway or anyway))
+    job = replace(job, rushed=True, anyway=job.anyway or anyway)
+    line.put_at(d, line.waits_from(d, job, d.now_s), 0)
 
 
 def _without_lost(job: Job, d: Draft) -> JobSpec:
@@ -253,72 +275,38 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
         return refused(d, "already_ended", job.id, target=job.id, ended=job.ended)
     if lane_of(job, job.id in d.pending) is None:
         return refused(d, "not_queued", job.id, target=job.id, state=job_state(job, d.pending.get(job.id)))
-    line = [entry for entry in d.lane(job.lane) if entry[1] != job.id]
-    keys = [key for key, _ in line]
+    if command.seen is not None and tuple(d.lane(job.lane)) != command.seen:
+        return refused(d, "order_changed", job.id, target=job.id)
+    ids = [hid for _, hid in d.lane(job.lane) if hid != job.id]
     if command.where in ("before", "after"):
         other = resolve(d, command.other or "")
         if isinstance(other, Job) and other.id == job.id:
             return refused(d, "itself", job.id, target=job.id)
-        ids = [hid for _, hid in line]
         if not isinstance(other, Job) or other.id not in ids:
             state = job_state(other, d.pending.get(other.id)) if isinstance(other, Job) else None
             return refused(d, "not_queued", target=command.other, state=state)
         at = ids.index(other.id) + (command.where == "after")
     else:
-        at = 0 if command.where == "top" else len(keys)
-    low = keys[at - 1] if at > 0 else None
-    high = keys[at] if at < len(keys) else None
-    key = _between(low, high, job.key)
-    if low is not None and high is not None and not low < key < high:  # no number is left between these two
-        for _, hid in line[at:]:
-            behind = d.holders[hid]
-            assert isinstance(behind, Job)
-            d.put(replace(behind, key=behind.key + SPACE_S))
-        key = low + SPACE_S / 2
-    d.put(replace(job, key=key))
+        at = 0 if command.where == "top" else len(ids)
+    line.put_at(d, line.waits_from(d, job, d.now_s), at)
     d.event("job.moved", job.id, where=command.where, other=command.other, by=command.by)
     return accepted(d, job.id, done=True)
 
 
-def _between(low: float | None, high: float | None, own: float) -> float:
-    if low is not None and high is not None:
-        return (low + high) / 2
-    if low is not None:
-        return low + 1.0
-    return high - 1.0 if high is not None else own
-
-
 def _configure(d: Draft, command: Configure) -> Reply:
-    for spec in command.services:
-        _service(d, spec)
-    wanted = {spec.name for spec in command.services}
-    for sid in sorted(d.services - wanted):
-        if sid not in d.present:
-            d.drop(sid)
+    if used := configuring.in_use(d, command):
+        return refused(d, "in_use", **used)
+    facts = configuring.take(d, command)
+    for job, before in configuring.take_recipes(d, command):
+        now = (job.coming or job.spec).priority
+        d.put(replace(job, key=job.key + rank_key(0.0, now) - rank_key(0.0, before)))
     seen = set(d.other.get("recipes_seen", d.base.recipes_seen))
     for recipe, hold in command.recipes:
         if recipe.name not in seen:
             seen.add(recipe.name)
-            _enqueue(d, recipe, recipe.name, hold, by="config")
+            _enqueue(d, recipe, recipe.name, hold, by=command.by)
     d.set(recipes_seen=frozenset(seen))
-    return accepted(d, None)
-
-
-def _service(d: Draft, spec: ServiceSpec) -> None:
-    before = d.holders.get(spec.name)
-    if not isinstance(before, Service):
-        d.put(Service(id=spec.name, spec=spec, forms=spec.forms, since_s=d.now_s))
-        return
-    learned = {form.name: form for form in before.forms}
-    forms = tuple(
-        replace(
-            form,
-            learned_bytes=learned[form.name].learned_bytes,
-            enter_s=learned[form.name].enter_s,
-            leave_s=learned[form.name].leave_s,
-        )
-        if form.name in learned
-        else form
-        for form in spec.forms
-    )
-    d.put(replace(before, spec=spec, forms=forms))
+    configuring.forget_retired(d)
+    if command.told is not None:
+        d.event("config.applied", None, by=command.by, changes=list(command.told[:TOLD_MAX]))
+    return accepted(d, None, **facts, later=configuring.later(d))

@@ -72,7 +72,8 @@ def job_state(job: Job, pending: Pending | None) -> str:
     if job.wish in ("stop", "kill", "cancel"):
         return "stopping"
     if form == job.top:
-        return {"wind_down": "winding_down", "pause": "parking"}.get(job.wish, form)
+        here = "frozen" if job.frozen_by_gate else form
+        return {"wind_down": "winding_down", "pause": "parking"}.get(job.wish, here)
     return form
 
 

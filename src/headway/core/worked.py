@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from headway.core.freezing import frozen_for_s
 from headway.core.model import Job, Lost
 
 LOST_KEPT = 20  # stretches told one by one; the sum is over all
@@ -12,7 +13,9 @@ LEAST_S = 1.0  # less than this is nothing that anybody would look for
 
 def ran_s(job: Job, now_s: float) -> float:
     """Running time over all its runs, up to now. Parked and frozen time is none."""
-    return job.ran_s + (now_s - job.since_s if job.form == job.top and job.ended is None else 0.0)
+    if job.form != job.top or job.ended is not None:
+        return job.ran_s
+    return job.ran_s + now_s - job.since_s - frozen_for_s(job, now_s)
 
 
 def unsaved_s(job: Job, ran: float) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headway.core import codec, wishes
+from headway.core import codec, freezing, wishes
 from headway.core.commands import Configure
 from headway.core.draft import Draft
 from headway.core.facts import LeaseGone, RunSeen
@@ -18,6 +18,7 @@ from headway.core.model import (
     Holder,
     HolderId,
     Job,
+    JobSpec,
     Lease,
     Move,
     Pending,
@@ -25,6 +26,7 @@ from headway.core.model import (
     Run,
     Service,
     Snapshot,
+    Window,
 )
 from headway.daemon.act import hook_id
 from headway.daemon.run_ends import run_seen
@@ -49,6 +51,12 @@ INSTANTS = (
     "expires_s",
     "told_s",
     "active_s",
+    "begin_s",
+    "end_s",
+    "back_s",
+    "frozen_s",
+    "waits_from_s",
+    "own_key",
 )
 FIRST_REV = 1
 RUNS_KEPT = 200  # ended runs whose files and logs stay
@@ -87,23 +95,28 @@ def adopt(
     """
     meta = saved.meta
     mode = _mode(meta, config_mode)
+    shift_s = _shift(meta, runs.boot_id, now_s, wall_s)
     base = Snapshot(
         now_s=now_s,
         booted_s=now_s,
         policy=policy,
         mode=mode,
         mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
+        prod_only_by=meta.get("prod_only_by") or None,
         next_job=int(meta.get("next_job", "1")),
         next_lease=int(meta.get("next_lease", "1")),
         fencing=int(meta.get("fencing", "0")),
+        windows=_windows(meta, shift_s),
+        next_window=int(meta.get("next_window", "1")),
         recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
+        recipes=_recipes(meta),
         boot_id=runs.boot_id,
     )
     draft = Draft(base, now_s)
-    shift_s = _shift(meta, runs.boot_id, now_s, wall_s)
     for _, kind, doc in saved.holders:
         if kind in KINDS:
-            draft.put(_fresh(codec.from_doc(KINDS[kind], _shifted(json.loads(doc), shift_s)), open_services))
+            holder = codec.from_doc(KINDS[kind], _shifted(json.loads(doc), shift_s))
+            draft.put(_fresh(holder, open_services, now_s))
     intents = [codec.from_doc(Pending, _shifted(doc, shift_s)) for doc in _intents(saved, journal)]
     rowless = [pending for pending in intents if pending.holder not in draft.holders]
     for pending in intents:
@@ -124,6 +137,11 @@ def adopt(
     return adopted
 
 
+def _recipes(meta: Mapping[str, str]) -> dict[str, JobSpec]:
+    """As the config said when a daemon last read it; what changed since then is taken by what waits."""
+    return {name: codec.from_doc(JobSpec, doc) for name, doc in json.loads(meta.get("recipes", "{}")).items()}
+
+
 def _know_devices(draft: Draft) -> None:
     """Devices that somebody is on exist before they are read; nothing of them is known yet."""
     for holder in draft.holders.values():
@@ -131,6 +149,11 @@ def _know_devices(draft: Draft) -> None:
         for device in (*holder.devices, *(moving.devices if moving else ())):
             name = device.rpartition("/")[2]
             draft.devices.setdefault(device, Device(id=device, name=name, trouble="not_read_yet"))
+
+
+def _windows(meta: Mapping[str, str], shift_s: float) -> tuple[Window, ...]:
+    docs = json.loads(meta.get("windows", "[]"))
+    return tuple(codec.from_doc(Window, _shifted(doc, shift_s)) for doc in docs)
 
 
 def _mode(meta: Mapping[str, str], config_mode: str) -> Any:
@@ -152,9 +175,11 @@ def _shifted(doc: dict[str, Any], shift_s: float) -> dict[str, Any]:
     return {k: v + shift_s if k in INSTANTS and isinstance(v, int | float) else v for k, v in doc.items()}
 
 
-def _fresh(holder: Holder, open_services: Mapping[str, str | None]) -> Holder:
-    """Only what is still true after a crash: no demand, no reading, no readiness."""
+def _fresh(holder: Holder, open_services: Mapping[str, str | None], now_s: float) -> Holder:
+    """Only what is still true after a crash: no demand, no reading, no readiness, nobody frozen."""
     holder = replace(holder, seen_bytes={})
+    if isinstance(holder, Job) and holder.frozen_by_gate:
+        return freezing.thawed(holder, now_s)
     if not isinstance(holder, Service):
         return holder
     is_open = holder.id in open_services

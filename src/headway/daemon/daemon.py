@@ -6,16 +6,21 @@ The composition root gives it the real world, the simulation a false one. Nothin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
 from headway.core import wire
 from headway.core.commands import Configure
+from headway.core.configs import Proposed
 from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
+from headway.core.windows import is_open
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted, adopt, outdated
+from headway.daemon.applying import Applying, no_config
+from headway.daemon.calendar import news
+from headway.daemon.figures import Figures
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
@@ -28,9 +33,11 @@ from headway.daemon.visitors import Visitors
 from headway.ports import (
     Clock,
     Driver,
+    Due,
     Journal,
     Meter,
     Processes,
+    Pulse,
     Reading,
     RequestLog,
     Roster,
@@ -55,6 +62,9 @@ class Outside:
         trouble: an exception nobody expected, and where.
         lost: called when a part failed without which the daemon is worse than none.
         turned: called in every turn, with the clock's reading: the loop goes on.
+        config: what the config says now; raises ConfigInvalid.
+        tokens: by which the gates know callers.
+        windows: of each window of the config the turn that is open at a wall clock, else the next one.
     """
 
     clock: Clock
@@ -73,6 +83,9 @@ class Outside:
     trouble: Callable[[str, BaseException], None]
     lost: Callable[[], None]
     turned: Callable[[float], None] = lambda now_s: None
+    config: Callable[[], Awaitable[Proposed]] = no_config
+    tokens: Callable[[], tuple[wire.Token, ...]] = lambda: ()
+    windows: Callable[[float], tuple[Due, ...]] = lambda wall_s: ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,8 +131,9 @@ class Daemon:
 
     def _wire(self, adopted: Adopted) -> None:
         out, pace = self.out, self.settings.pace
-        self.hub = StateHub(adopted.snapshot)
-        self.recorder = Recorder(out.store, out.journal, out.clock, out.told)
+        self._open: list[str] = []  # windows, as the gates know them
+        self.hub, self.figures = StateHub(adopted.snapshot), Figures()
+        self.recorder = Recorder(out.store, out.journal, out.clock, self._told)
         self.recorder.collect(adopted.draft, adopted.snapshot)
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
@@ -148,6 +162,7 @@ class Daemon:
         self.loop = Loop(
             adopted.snapshot, out.clock, self.hub, self.act, self.recorder, self._gates, TURN_S * pace
         )
+        self.applying = Applying(out.config, self.loop, lambda: self.hub.snapshot, self._tell)
 
     async def start(self) -> None:
         """Write the table, go on with what was under way, and turn. Gates may connect from now on."""
@@ -160,6 +175,15 @@ class Daemon:
             self.watcher.watch(holder, run_id)
         for move, pending in adopted.redo:
             self.act.move(move, pending, again=True)
+        for job in adopted.snapshot.holders.values():
+            if (
+                isinstance(job, Job)
+                and job.spec.placement == "yield"
+                and job.run is not None
+                and job.run.alive
+            ):
+                out.runs.signal(job.run.id, freeze=False)  # what froze it is not known to go on
+        self._calendar()  # before the first turn: what is open now is open from the start
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self.watcher.run())
         self.tasks.spawn("tick", self._tick())
@@ -173,6 +197,14 @@ class Daemon:
         await self.recorder.flush(self.hub.snapshot)
         await self.out.store.close()
 
+    def pulse(self) -> Pulse:
+        """How this daemon is."""
+        return self.figures.pulse(self.out.roster.living(), frozenset(self.links.peers))
+
+    def tokens_changed(self) -> None:
+        """The gates learn of it now."""
+        self._publish(self.hub.snapshot)
+
     # ---------------------------------------------------------------- small wires
 
     def _tell(self, fact: Fact) -> None:
@@ -180,6 +212,10 @@ class Daemon:
 
     def _reading(self, reading: Reading) -> None:
         self.loop.tell(*self.watcher.reading(reading))
+
+    def _told(self, event: Event) -> None:
+        self.figures.event(event.code)
+        self.out.told(event)
 
     def _from_gate(self, told: GateState | Troubled) -> None:
         if isinstance(told, Troubled):
@@ -189,7 +225,10 @@ class Daemon:
 
     def _gates(self, s: Snapshot, decision: Decision) -> None:
         self.out.turned(s.now_s)
-        if self.hub.news or s.now_s >= self._published_s + TABLE_EVERY_S:
+        self.figures.turned(self.out.clock.now_s() - s.now_s)
+        open_ = [window.id for window in s.windows if is_open(window, s.now_s)]
+        if self.hub.news or open_ != self._open or s.now_s >= self._published_s + TABLE_EVERY_S:
+            self._open = open_
             self._publish(s)
         if any(isinstance(a, OpenGate | CloseGate) for a in decision.actions):
             self.links.merge_all(self.out.clock.now_s())
@@ -198,7 +237,8 @@ class Daemon:
 
     def _publish(self, s: Snapshot) -> None:
         self._published_s = s.now_s
-        self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, self.out.clock.now_s())
+        now_s, tokens = self.out.clock.now_s(), self.out.tokens()
+        self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, now_s, tokens)
 
     async def _tick(self) -> None:
         """Once a second: pings, the fence, the processes of leases, and the request log."""
@@ -208,11 +248,19 @@ class Daemon:
             s = self.hub.snapshot
             self._fence({sid for sid in s.services if (x := s.service(sid)) and _closing(x)}, turn)
             self.visitors.look()
+            self._calendar()
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:
                 self.tasks.spawn("tidy", self._tidy())
             await asyncio.sleep(TURN_S * self.settings.pace)
+
+    def _calendar(self) -> None:
+        """Windows by the wall clock, which may be set at any time: looked at each second."""
+        clock = self.out.clock
+        fact = news(self.out.windows, self.hub.snapshot, clock.now_s(), clock.wall_s())
+        if fact is not None:
+            self.loop.tell(fact)
 
     def _fence(self, awaited: Collection[str], turn: int) -> None:
         """End gates that a close waited for in vain; say so of one that cannot be ended."""

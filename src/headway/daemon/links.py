@@ -64,14 +64,22 @@ class Links:
 
     # ---------------------------------------------------------------- out
 
-    def publish(self, rows: Mapping[str, wire.Service], mode: wire.Mode, salt: str, now_s: float) -> None:
+    def publish(
+        self,
+        rows: Mapping[str, wire.Service],
+        mode: wire.Mode,
+        salt: str,
+        now_s: float,
+        tokens: tuple[wire.Token, ...] = (),
+    ) -> None:
         """Make this the table. The file first, then the roster is read, then the messages go out."""
         before = self.table
         changed = {name: row for name, row in rows.items() if before.services.get(name) != row}
-        whole = before.mode != mode or set(rows) != set(before.services) or before.salt != salt
+        whole = set(rows) != set(before.services)
+        whole |= (before.mode, before.salt, before.tokens) != (mode, salt, tokens)
         if not changed and not whole:
             return
-        self.table = replace(before, services=dict(rows), mode=mode, salt=salt)
+        self.table = replace(before, services=dict(rows), mode=mode, salt=salt, tokens=tokens)
         self._write()
         message = self.table if whole else replace(self.table, services=changed, whole=False)
         self._send_all(wire.encode(message))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from contextlib import suppress
 
 from headway.core import codec
+from headway.core.configuring import said_mode
 from headway.core.draft import Draft
 from headway.core.facts import Fact, MoveAnswered, StoreState
 from headway.core.model import Event, Move, Pending, Service, Snapshot
@@ -14,6 +16,9 @@ from headway.errors import HeadwayError
 from headway.ports import Batch, Clock, Journal, RequestLine, Store
 
 SILENT_S = 0.25
+IN_META = frozenset(
+    {"mode", "prod_only_by", "windows", "next_window", "next_job", "next_lease", "fencing", "recipes_seen"}
+)
 
 
 class Recorder:
@@ -112,15 +117,21 @@ class Recorder:
         for event in draft.events:
             self._events.append((event, wall_s))
             self._told(event)
-        if draft.other.keys() & {"mode", "next_job", "next_lease", "fencing", "recipes_seen"}:
+        if draft.other.keys() & IN_META:
             self._meta |= {
                 "mode": s.mode,
                 "mode_by": s.mode_by or "",
+                "config_mode": said_mode(s.mode, s.mode_by),
+                "prod_only_by": s.prod_only_by or "",
                 "next_job": str(s.next_job),
                 "next_lease": str(s.next_lease),
+                "windows": json.dumps([codec.to_doc(window) for window in s.windows]),
+                "next_window": str(s.next_window),
                 "fencing": str(s.fencing),
                 "recipes_seen": "\n".join(sorted(s.recipes_seen)),
             }
+        if "recipes" in draft.other:
+            self._meta["recipes"] = json.dumps({n: codec.to_doc(r) for n, r in sorted(s.recipes.items())})
 
     def _batch(self, s: Snapshot) -> Batch | None:
         if not (self._rows or self._gone or self._intents or self._events or self._requests or self._meta):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from headway.core import phrases, view, wire, words
+from headway.core import phrases, view, windows, wire, words
 from headway.core.fit import Plan, placements
 from headway.core.model import (
     TOLERANCE_BYTES,
@@ -39,7 +39,7 @@ def rows(s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> dict[str, wire.Se
 
 
 def _row(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], plan: Plan) -> wire.Service:
-    spec = service.spec
+    spec, window = service.spec, windows.over(service.id, s)
     state = _state(service, s, verdicts.get(service.id))
     return wire.Service(
         name=service.id,
@@ -58,6 +58,7 @@ def _row(service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], pl
         on_cancel=spec.on_cancel,
         probes=_probes(service, s),
         word=words.service_state(service, s.pending.get(service.id)),
+        window=window.kind if window is not None else None,
         why=_why(service, s, verdicts, plan, state == "failed") if state != "awake" else {},
     )
 
@@ -66,14 +67,16 @@ def _state(
     service: Service, s: Snapshot, verdict: Verdict | None
 ) -> Literal["aside", "waking", "awake", "failed"]:
     pending = s.pending.get(service.id)
-    if service.form == service.top and pending is None:
+    if s.mode == "live" and windows.closing(service, s):
+        return "failed"
+    if service.form == service.top and pending is None and not service.retired:
         return "awake"
-    if pending is not None and pending.to == service.top:
+    if pending is not None and pending.to == service.top and not service.retired:
         return "waking"
     # one that could not be woken is started anew from the bottom, so waiting helps: see rules.no_way_back
     anew = service.form not in (None, service.top, service.bottom) and bool(service.spec.argv)
     failing = service.failures >= 2 and (service.retry_at_s or 0.0) > s.now_s and not anew
-    stopped_by_hand = service.wish != "run"
+    stopped_by_hand = service.wish != "run" or service.retired
     if failing or stopped_by_hand or (verdict is not None and verdict.code in FAILED_CODES):
         return "failed"
     return "aside"
@@ -89,6 +92,8 @@ def _why(
     service: Service, s: Snapshot, verdicts: Mapping[HolderId, Verdict], plan: Plan, failed: bool
 ) -> dict[str, Any]:
     """Facts of a refusal, without ages: a row that changes by the second would be sent by the second."""
+    if failed and (window := windows.closing(service, s)) is not None:
+        return {"code": "no_model", "window": window.id, "until_wall_s": window.end_wall_s}
     verdict = view.reason(service, s, verdicts)
     if verdict.code == "aside":
         verdict = _blocked(service, s, plan) or verdict

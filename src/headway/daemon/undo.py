@@ -4,59 +4,74 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 from headway.core.draft import Draft
-from headway.core.model import Holder, HolderId, Mode
+from headway.core.model import Holder, HolderId
 
-ModeBy = tuple[Mode, str | None]  # with who set it by hand
+Plain = Mapping[str, Any]  # fields of the snapshot that commands set
+FIELDS = ("mode", "mode_by", "policy", "recipes", "recipes_seen", "prod_only_by", "windows")
 
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What the commands of one turn made of what was there before."""
+    """What the commands of one turn made of what was there before. No holder after: it was forgotten."""
 
-    holders: tuple[tuple[Holder | None, Holder], ...]
-    modes: tuple[ModeBy, ModeBy]
-    dropped: tuple[Holder, ...] = ()
+    holders: tuple[tuple[Holder | None, Holder | None], ...]
+    plain: tuple[Plain, Plain]
 
     @classmethod
-    def of(cls, before: Mapping[HolderId, Holder], mode: ModeBy, draft: Draft) -> Undo:
-        """What changed in the draft since holders and mode were as given."""
-        changed = tuple(
+    def of(cls, before: Mapping[HolderId, Holder], plain: Plain, draft: Draft) -> Undo:
+        """What changed in the draft since holders and plain fields were as given."""
+        changed: list[tuple[Holder | None, Holder | None]] = [
             (before.get(hid), holder)
             for hid, holder in draft.holders.items()
             if before.get(hid) is not holder
-        )
-        dropped = tuple(holder for hid, holder in before.items() if hid not in draft.holders)
-        return cls(changed, (mode, mode_of(draft)), dropped)
+        ]
+        changed += [(holder, None) for hid, holder in before.items() if hid not in draft.holders]
+        return cls(tuple(changed), (plain, plain_of(draft)))
 
     def apply(self, draft: Draft) -> None:
         """Put back what is still as the commands left it; what the world changed since stays."""
+        told = set()
         for before, after in self.holders:
-            now = draft.holders.get(after.id)
-            if now is None:
+            if after is None:
+                assert before is not None
+                told.add(before.id)
+                if before.id not in draft.holders:
+                    draft.put(before)
+                    draft.gone.discard(before.id)
                 continue
-            if before is None:
-                if after.id not in draft.pending:
-                    draft.drop(after.id)
-                continue
-            back = {
-                field.name: getattr(before, field.name)
-                for field in fields(before)
-                if getattr(before, field.name) != getattr(after, field.name) == getattr(now, field.name)
-            }
-            draft.put(replace(now, **back))
-        for holder in self.dropped:
-            draft.put(holder)
-        was, became = self.modes
-        if was != became == mode_of(draft):
-            draft.set(mode=was[0], mode_by=was[1])
-        if undone := sorted({after.id for _, after in self.holders} | {one.id for one in self.dropped}):
-            draft.event("commands.undone", None, holders=undone)
+            told.add(after.id)
+            self._back(draft, before, after)
+        was, became = self.plain
+        now = plain_of(draft)
+        back = {
+            name: was[name] for name in was if was[name] is not became[name] and became[name] == now[name]
+        }
+        if back:
+            draft.set(**back)
+        if told:
+            draft.event("commands.undone", None, holders=sorted(told))
+
+    def _back(self, draft: Draft, before: Holder | None, after: Holder) -> None:
+        now = draft.holders.get(after.id)
+        if now is None:
+            return
+        if before is None:
+            if after.id not in draft.pending:
+                draft.drop(after.id)
+            return
+        back = {
+            field.name: getattr(before, field.name)
+            for field in fields(before)
+            if getattr(before, field.name) != getattr(after, field.name) == getattr(now, field.name)
+        }
+        draft.put(replace(now, **back))
 
 
-NOTHING = Undo((), (("live", None), ("live", None)))
+def plain_of(draft: Draft) -> Plain:
+    return {name: draft.other.get(name, getattr(draft.base, name)) for name in FIELDS}
 
 
-def mode_of(draft: Draft) -> ModeBy:
-    return draft.other.get("mode", draft.base.mode), draft.other.get("mode_by", draft.base.mode_by)
+NOTHING = Undo((), ({}, {}))

@@ -24,6 +24,7 @@ STATUS: Final[Mapping[str, int]] = {
     "service_failed": 503,
     "service_held": 503,
     "service_aside": 503,
+    "no_model": 503,
     "service_gone": 503,
     "daemon_away": 503,
     "upstream_unreachable": 503,
@@ -107,13 +108,13 @@ class Line:
 
     @property
     def state(self) -> str:
-        """The row's state for callers. A service that a person put aside says so: nothing is wrong with it."""
-        by_hand = self.row.state == "failed" and self.row.why.get("code") == "held"
-        return "held" if by_hand else self.row.state
+        """The row's state for callers. One that a person or a window put aside says so: nothing is wrong with it."""
+        put_aside = self.row.state == "failed" and self.row.why.get("code") in ("held", "no_model")
+        return str(self.row.why["code"]) if put_aside else self.row.state
 
     def no(self) -> str:
         """The code of its refusals while waiting would not help."""
-        return "service_held" if self.state == "held" else "service_failed"
+        return {"held": "service_held", "no_model": "no_model"}.get(self.state, "service_failed")
 
     def has_place(self) -> bool:
         """Whether one more may be active."""

@@ -15,6 +15,7 @@ class Record:
     # what most requests leave as it is stands here: a thousand times a second counts
     service: str | None = None
     engine: str | None = None
+    window: str | None = None
     model: str | None = None
     waited_for: str | None = None
     code: str | None = None
@@ -40,7 +41,7 @@ class Record:
 
     def held(self, line: Line) -> None:
         """It waits, and for whom."""
-        self.was_held = True
+        self.was_held, self.window = True, line.row.window
         holder = line.row.why.get("activity")
         self.waited_for = holder if isinstance(holder, str) else "place" if line.open else line.row.state
 
@@ -87,6 +88,8 @@ class Record:
         }
         if self.waited_for is not None:
             row["waited_for"] = self.waited_for
+        if self.window is not None:
+            row["window"] = self.window
         if self.code is not None:
             row["code"] = self.code
         if self.conversation is not None:

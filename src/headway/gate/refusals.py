@@ -4,6 +4,7 @@ A code is stable; the words may change. The facts (who holds the memory, since w
 stand beside the API's own error object, the same under all three shapes.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Final, Literal
@@ -11,7 +12,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from headway.core import wire
-from headway.gate.lines import Line, Refused
+from headway.gate.lines import RETRY_AFTER_MAX_S, Line, Refused
 
 Shape = Literal["openai", "anthropic", "ollama"]
 
@@ -47,6 +48,7 @@ WORDS: Final[Mapping[str, str]] = {
     "body_not_json": "The body is not valid JSON, so it was not passed on and nothing was started for it.",
     "service_failed": "The service failed and is being tried again with a back-off.",
     "service_held": "The service was put aside by hand. `headway release` lets it come back.",
+    "no_model": "A window of the config, or one opened by hand, keeps this service aside for a while.",
     "service_aside": "The service is not running, and this route does not start it.",
     "service_gone": "The service is no longer configured.",
     "daemon_away": "The service is not running, and `headway daemon`, which would start it, is away.",
@@ -78,6 +80,8 @@ def message(code: str, facts: Mapping[str, Any]) -> str:
         more = f", for up to {_words(left)} more" if isinstance(left, (int, float)) else ""
         note = f" ({facts['note']})" if facts.get("note") else ""
         words.append(f"The memory is held by {facts['activity']}{note}{held}{more}.")
+    if isinstance(until_wall_s := facts.get("until_wall_s"), (int, float)):
+        words.append(f"It is back at {time.strftime('%Y-%m-%d %H:%M %Z', time.localtime(until_wall_s))}.")
     if facts.get("known"):
         words.append("Known: " + ", ".join(str(name) for name in facts["known"][:20]) + ".")
     return " ".join(words)
@@ -159,7 +163,14 @@ def reply(
 
 def retry_headers(refused: Refused) -> dict[str, str]:
     """Retry-After in whole seconds, at least 1, never above 900."""
-    return {"Retry-After": str(max(1, round(refused.retry_after_s)))} if refused.status in (429, 503) else {}
+    if refused.status not in (429, 503):
+        return {}
+    wait_s, until_wall_s = refused.retry_after_s, refused.facts.get("until_wall_s")
+    if isinstance(
+        until_wall_s, (int, float)
+    ):  # a window's end is told as people tell time, and clocks may be set
+        wait_s = min(RETRY_AFTER_MAX_S, until_wall_s - time.time())
+    return {"Retry-After": str(max(1, round(wait_s)))}
 
 
 def shape_of(path: str) -> Shape:

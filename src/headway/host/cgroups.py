@@ -86,6 +86,16 @@ class Scopes:
             with suppress(OSError):  # before Linux 5.14 there is no such file: each is killed by itself
                 (self._base / run_id / "cgroup.kill").write_text("1")
 
+    def freeze(self, run_id: str, freeze: bool) -> bool:
+        """Stop all in it, what is being forked too, or let it go on. False where that is not possible."""
+        if self._base is None:
+            return False
+        try:
+            (self._base / run_id / "cgroup.freeze").write_text("1" if freeze else "0")
+        except OSError:
+            return False
+        return True
+
     def known(self) -> list[str]:
         """Runs that have a scope."""
         if self._base is None or not self._base.is_dir():

@@ -159,7 +159,9 @@ class LinuxRuns:
         return self._trees.busy_s(run_id)
 
     def signal(self, run_id: str, freeze: bool) -> None:
-        """Stop or continue every process of the tree."""
+        """Stop or continue every process of the tree. The shim goes on: it stands outside."""
+        if self._scopes.freeze(run_id, freeze) and freeze:
+            return
         done: set[Name] = set()
         for _ in range(FREEZE_PASSES):
             fresh = [one for one in self._trees.of(run_id) if (one.pid, one.start_ticks) not in done]
@@ -180,6 +182,7 @@ class LinuxRuns:
             state = await self.changed(run_id, state)  # the shim is about to execute it
         if state is None or not state.ran or state.gone:
             return
+        self._scopes.freeze(run_id, False)  # a frozen tree hears no TERM
         loop = asyncio.get_running_loop()
         kill_at_s, began_ticks = loop.time() + grace_s, ticks_now()
         told: set[Name] = set()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from headway.core import freezing, windows
 from headway.core.decide import never_fits
 from headway.core.lifecycle import rule
-from headway.core.model import Decision, Event, Holder, Job, Move, Rank, Snapshot, Want
+from headway.core.model import Decision, Event, Holder, Job, Lease, Move, Rank, Snapshot, Want
 from headway.core.steps import limit_at_s
 from headway.ports import RunSpec
 
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from headway.sim.world import World
 
 SLACK_S = 3.0
+SHUT_S = 30.0  # an engine may be busy with what went past the gate
+SHUT_WAITS = ("stayed", "no_way", "device_busy", "draining")
+STAYS = (
+    "beside_only",
+    "cannot_step_aside",
+)  # a model stays: beside which it asked to run, or that is not ours
 
 
 @dataclass(slots=True)
@@ -36,6 +43,8 @@ class Checks:
         self.told = _Told()
         self.logged = 0  # whole lines that gates wrote
         self._late: dict[str, float] = {}
+        self._shut_s: dict[str, float] = {}  # since when each is closed and empty in a no_model window
+        self._odd_s: dict[str, float] = {}  # since when each job is where or how it should not be
         self._live_s = 0.0  # when the mode was not live for the last time
 
     # ---------------------------------------------------------------- from the world
@@ -64,6 +73,8 @@ class Checks:
 
     def daemon_ended(self) -> None:
         self._late.clear()
+        self._shut_s.clear()
+        self._odd_s.clear()
 
     def event(self, event: Event) -> None:
         if event.code == "job.cleared" and event.holder is not None:
@@ -81,6 +92,8 @@ class Checks:
             if verdict.code == "reserved":
                 self._reserved(str(verdict.facts["for"]), s)
         self._pending(s)
+        self._windows(s)
+        self._placements(s)
         self._ages(s)
 
     def _move(self, move: Move, s: Snapshot) -> None:
@@ -92,6 +105,8 @@ class Checks:
             self._world.wrong(f"{holder.id} takes {move.devices}, and needs {holder.spec.count}")
         if not move.frees:
             self._alone(move, s)
+        if not move.frees and s.prod_only_by is not None and isinstance(holder, Job | Lease):
+            self._world.wrong(f"{holder.id} goes to {move.form} although only models run")
         pusher = s.holders.get(move.cause or "")
         if move.frees and move.rung == 0 and pusher is not None:
             self._pushed(holder, pusher, pending.source, s)
@@ -129,6 +144,60 @@ class Checks:
             if over_s > SLACK_S * self._world.pace and hid not in self._late:
                 self._late[hid] = s.now_s
                 self._world.wrong(f"{hid} to {pending.to} is {over_s:.1f} s over its limit")
+
+    def _windows(self, s: Snapshot) -> None:
+        """A model that a window closed is not awake past the close of its gate, and what that waited for."""
+        for sid in s.services:
+            service = s.service(sid)
+            if service is None:
+                continue
+            shut = windows.closing(service, s) is not None and s.mode == "live"
+            if not (shut and service.form == service.top and sid not in s.pending and service.gate.drained):
+                self._shut_s.pop(sid, None)
+            elif s.now_s - self._shut_s.setdefault(sid, s.now_s) > SHUT_S * self._world.pace:
+                why = self._world.verdicts().get(sid)
+                if why is None or why.code not in SHUT_WAITS:
+                    self._world.wrong(f"{sid} is awake in a no_model window, closed and empty: {why}")
+
+    def _placements(self, s: Snapshot) -> None:
+        """Nobody is frozen without a request for it, or works beside one; a window's job is where it may be."""
+        for hid in s.present:
+            job = s.holders[hid]
+            if not isinstance(job, Job) or job.form != job.top or hid in s.pending or s.mode != "live":
+                self._odd_s.pop(hid, None)
+                continue
+            odd = self._odd(job, s)
+            if odd is None:
+                self._odd_s.pop(hid, None)
+            elif s.now_s - self._odd_s.setdefault(hid, s.now_s) > SLACK_S * self._world.pace:
+                self._world.wrong(f"{hid} {odd}")
+
+    def _odd(self, job: Job, s: Snapshot) -> str | None:
+        program = self._world.runs.job_of(job.id)
+        busy = freezing.answering(job, s)
+        if job.spec.placement == "yield":
+            if (program is not None and program.frozen) and busy is None:
+                return "is frozen, and nobody asks for the model beside it"
+            if program is not None and not program.frozen and busy is not None:
+                return f"works while {busy.id} answers beside it"
+        elif job.frozen_by_gate or (program is not None and program.frozen):
+            return f"is frozen, and its placement is {job.spec.placement}"
+        awake = freezing.beside(job, s) if windows.bound(job) else []
+        if awake and not any(windows.over(x.id, s) for x in awake) and not self._leaves(job):
+            return f"runs beside {awake[0].id}, and no window is open over it"
+        return None
+
+    def _leaves(self, job: Job) -> bool:
+        """Is it on its way, and waits for its turn to move?"""
+        why = self._world.verdicts().get(job.id)
+        return why is not None and why.code in (
+            "device_busy",
+            "outside_window",
+            "no_way_aside",
+            "gap_over",
+            "made_room",
+            "no_way",
+        )
 
     def _ages(self, s: Snapshot) -> None:
         """No instant lies in the future, whatever the wall clock does."""

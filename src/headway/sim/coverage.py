@@ -36,7 +36,7 @@ ELSEWHERE: Mapping[str, str] = {
 def kinds() -> frozenset[str]:
     """Every kind of action, a move with its driver and its forms."""
     moves = {f"{driver}:{move.source}>{move.to}" for driver, table in TABLES.items() for move in table}
-    return frozenset(moves | {"OpenGate", "CloseGate", "Measure"})
+    return frozenset(moves | {"OpenGate", "CloseGate", "Measure", "Signal"})
 
 
 @cache

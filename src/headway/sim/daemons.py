@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 
+from headway.api.access import Access
 from headway.api.app import create_app
 from headway.api.auth import PEER, Asgi, Peer
 from headway.api.parts import Parts
 from headway.config.adhoc import adhoc
+from headway.core.configs import Applied
 from headway.core.model import Decision, Event, Job, Snapshot
 from headway.core.wire import WireError
 from headway.daemon.daemon import Daemon, Outside, Settings
@@ -20,7 +22,7 @@ from headway.drivers.command import CommandDriver
 from headway.drivers.lease import LeaseDriver
 from headway.drivers.process import ProcessDriver
 from headway.drivers.restart import RestartDriver
-from headway.ports import Driver
+from headway.ports import Driver, Kept
 from headway.sim.disk import SimJournal, SimRequests, SimRoutes, SimStore
 from headway.sim.http import SimHttp, SleeperDriver
 from headway.sim.loop import Life
@@ -72,6 +74,24 @@ class _NoReader:
         return []
 
 
+class _NowConfig:
+    """The config of the daemon of the present world."""
+
+    async def apply(self, drain: bool, by: str, dry_run: bool = False) -> Applied:
+        assert NOW.daemon is not None
+        return await NOW.daemon.applying.apply(drain, by, dry_run)
+
+
+class _Unkept:
+    """Implements ports.Keeper: nobody there has a token."""
+
+    def kept(self) -> tuple[Kept, ...]:
+        return ()
+
+    async def keep(self, put: Sequence[Kept] = (), gone: Sequence[tuple[str, str]] = ()) -> None:
+        return None
+
+
 class _Now:
     """Hands the one application of this process whatever the daemon of the present world is."""
 
@@ -104,11 +124,13 @@ def _app(clock: SimClock) -> Asgi:
             hub=cast(Any, NOW),
             reader=_NoReader(),
             clock=clock,
+            access=Access(_Unkept(), clock),
             recipes={},
             make_job=lambda fields: adhoc(fields, TABLES),
             tail=lambda run_id, lines: [],
             processes=cast(Any, _Processes()),
             lease_moves=TABLES["lease"],
+            config=_NowConfig(),
         )
         _APPS.append(create_app(parts))
     return _APPS[0]
@@ -160,6 +182,8 @@ class SimDaemon:
             log=lambda words, facts: world.trace(f"{words} {dict(facts)}"),
             trouble=lambda where, error: world.wrong(f"unexpected in {where}: {error!r}"),
             lost=self.kill,
+            config=world.door.config,
+            windows=lambda wall_s: world.calendar.due(wall_s),
         )
 
     def _ask(self, job: Job) -> object:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headway.core.commands import Configure
-from headway.core.model import ServiceSpec
+from headway.core.configs import Proposed
 from headway.daemon.daemon import Settings
 from headway.sim.daemons import Answered
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from headway.sim.world import World
 
 API_LIMIT_S = 120.0
+AGAIN_S = 10.0
 
 
 class Door:
@@ -47,15 +49,32 @@ class Door:
     def settings(self) -> Settings:
         """What a daemon reads from the config as it starts."""
         world = self._world
-        configure = Configure(services=world.services, recipes=world.recipes)
         return Settings(
-            configure=configure, policy=world.policy, mode="live", name="sim", salt="salt", pace=world.pace
+            configure=self._configure(),
+            policy=world.policy,
+            mode="live",
+            name="sim",
+            salt="salt",
+            pace=world.pace,
         )
 
-    def reload(self, services: tuple[ServiceSpec, ...]) -> None:
-        """The config says something new from now on."""
+    async def config(self) -> Proposed:
+        """What a daemon that runs reads from it."""
+        configure = replace(self._configure(), policy=self._world.policy, mode="live")
+        return Proposed(
+            file="config.toml", configure=configure, changes=lambda running: (), taken=lambda: None
+        )
+
+    def _configure(self) -> Configure:
         world = self._world
-        world.services = services
-        if world.listening is not None and (daemon := world.listening.daemon) is not None:
-            command = Configure(services=services, recipes=world.recipes)
-            world.listening.life.context.run(daemon.loop.submit, command)
+        services = tuple(spec for spec in world.services if spec.name not in world.away)
+        return Configure(services=services, recipes=world.recipes)
+
+    def apply(self, drain: bool = True) -> None:
+        """Somebody has the daemon read the config again, until it was taken: a daemon that starts reads it anyway."""
+
+        def answered(status: int, reply: dict[str, Any]) -> None:
+            if status == 503:
+                self._world.loop.later(AGAIN_S, self.apply, drain)
+
+        self.ask("POST", "/api/v1/config/apply", {"drain": drain}, answered)

@@ -17,6 +17,7 @@ STAYS = (
     "beside_only",
     "cannot_step_aside",
     "no_way_aside",
+    "outside_window",  # and no window need ever come
 )  # a model stays: beside which it asked to run, or that is not ours
 
 

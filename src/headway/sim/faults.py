@@ -108,11 +108,12 @@ def _meter(world: World, mode: str, at_most_s: float) -> bool:
     if world.meter_mode != "ok":
         return False
     world.meter_mode = mode
-    world.machine.unread = mode != "frozen"
+    frozen = mode == "frozen"
+    world.machine.unread, world.machine.frozen_since_s = not frozen, world.loop.now_s if frozen else None
 
     def over() -> None:
         world.meter_mode = "ok"
-        world.machine.unread = False
+        world.machine.unread, world.machine.frozen_since_s = False, None
 
     world.until_healed(world.chance.uniform(1.0, at_most_s), over)
     return True
@@ -340,14 +341,34 @@ def supervisor_gone(world: World) -> bool:
 
 @fault
 def config_reload(world: World) -> bool:
-    """The limits of a service change while everything goes on."""
-    if world.daemon is None or world.daemon.daemon is None or world.listening is None:
+    """The limits of a service change while everything goes on, or how it is started, or the rules for all."""
+    chance, changed = world.chance, list(world.services)
+    chosen, what = chance.randrange(len(changed)), chance.randrange(3)
+    if what == 0:
+        changed[chosen] = replace(changed[chosen], max_active=chance.choice([None, 1, 4]), queue_max=64)
+    elif what == 1 and (argv := changed[chosen].argv):
+        changed[chosen] = replace(changed[chosen], argv=(*argv[:2], str(chance.randrange(100))))
+    else:
+        world.policy = replace(world.policy, gap_min_s=chance.choice([0.0, 2.0, 10.0]))
+    world.services = tuple(changed)
+    world.door.apply()
+    return True
+
+
+@fault
+def service_taken_away(world: World) -> bool:
+    """A service is taken out of the config, whatever it is doing, and is put back a while later."""
+    name = world.chance.choice(world.services).name
+    if name in world.away:
         return False
-    chosen = world.chance.randrange(len(world.services))
-    changed = list(world.services)
-    spec = changed[chosen]
-    changed[chosen] = replace(spec, max_active=world.chance.choice([None, 1, 4]), queue_max=64)
-    world.door.reload(tuple(changed))
+    world.away.add(name)
+    world.door.apply(drain=world.chance.random() < 0.8)  # refused without, where it is in use
+
+    def over() -> None:
+        world.away.discard(name)
+        world.door.apply()
+
+    world.until_healed(world.chance.uniform(1.0, 200.0), over)
     return True
 
 

@@ -44,6 +44,7 @@ class Machine:
         self.ports: dict[int, Process] = {}
         self.blind = False  # nobody can read these devices: sizes are all there is to go by
         self.unread = False  # for now: a model comes back all the same
+        self.frozen_since_s: float | None = None  # what they show is from then, and looks new
         self._pid = 1000
 
     def add_card(self, name: str, total_bytes: int) -> Card:
@@ -67,8 +68,10 @@ class Machine:
         """Hold that much on each of the devices. False: out of memory, and nothing changed.
 
         Args:
-            asked_s: when the move began that this is part of; growth of others since then excuses a shortage.
+            asked_s: when the move began that this is part of. Growth of others since then, or since the readings
+                froze, excuses a shortage.
         """
+        seen_s = asked_s if self.frozen_since_s is None else min(asked_s, self.frozen_since_s)
         for device in devices:
             more = bytes_ - process.bytes_.get(device, 0)
             short = self.used_bytes(device) + more - self.cards[device].total_bytes
@@ -76,7 +79,7 @@ class Machine:
                 unseen = (
                     self.blind or process.run_id is None or (process.guessed and self._alone(process, device))
                 )
-                if not unseen and self.cards[device].grown_s < asked_s - 1.5:
+                if not unseen and self.cards[device].grown_s < seen_s - 1.5:
                     self._wrong(
                         f"overcommit: {process.run_id} needs {more >> 20} MiB more on {device}, "
                         f"{short >> 20} MiB too much"

@@ -66,10 +66,14 @@ class People:
         self._limits(options, habit)
         if chance.random() < 0.4:
             options["min_residency"] = "0s"
+        if chance.random() < 0.3:
+            options["max_wait"] = "2min"
+        if chance.random() < 0.1:
+            options["step_aside"] = "none"
         body: dict[str, Any] = {"argv": ["work", name], "name": name, "options": options}
         if chance.random() < 0.9 and kind != "command":
             body["driver"] = "restart"
-        body["placement"] = chance.choice(["gap", "gap", "share"])
+        body["placement"] = chance.choice(["gap", "gap", "gap", "gap", "share", "yield", "window"])
         body["priority"] = chance.choice([20, 50, 50, 80])
         body["gpu"] = 0 if kind == "cpu" else need if chance.random() < 0.9 else None
         habit.guessed = body["gpu"] is None
@@ -133,7 +137,11 @@ class People:
             self.world.api("POST", "/api/v1/queue/move", move, lambda status, reply: None)
         elif what < 0.8:
             self._service_verb(chance.choice(self.world.services).name)
+        elif what < 0.82:
+            self._prod_only()
         elif what < 0.85:
+            self._window()
+        elif what < 0.88:
             self.world.api("POST", "/api/v1/mode", {"mode": "shadow"}, lambda status, reply: None)
             self.world.until_healed(chance.uniform(5.0, 60.0), self._live)
         else:
@@ -188,6 +196,33 @@ class People:
                 self.world.loop.later(1.0, self._live)
 
         self.world.api("POST", "/api/v1/mode", {"mode": "live"}, answered)
+
+    def _window(self) -> None:
+        """Somebody opens a window by hand, and may end it before its time."""
+        chance, names = self.chance, [spec.name for spec in self.world.services]
+        body = {
+            "kind": chance.choice(["slow_wake", "no_model"]),
+            "for_s": chance.choice([30.0, 120.0, 400.0]),
+            "services": [] if chance.random() < 0.3 else [chance.choice(names)],
+        }
+        self.world.api("POST", "/api/v1/windows", body, self._opened)
+
+    def _opened(self, status: int, reply: dict[str, Any]) -> None:
+        if status == 202 and self.chance.random() < 0.3:
+            path = f"/api/v1/windows/{reply['id']}/stop"
+            wait_s = self.chance.uniform(1.0, 100.0)
+            self.world.loop.later(wait_s, self.world.api, "POST", path, {}, lambda status, reply: None)
+
+    def _prod_only(self) -> None:
+        self.world.api("POST", "/api/v1/prod-only", {"on": True}, lambda status, reply: None)
+        self.world.until_healed(self.chance.uniform(20.0, 200.0), self._all_may_run)
+
+    def _all_may_run(self) -> None:
+        def answered(status: int, reply: dict[str, Any]) -> None:
+            if status in (0, 503):
+                self.world.loop.later(1.0, self._all_may_run)
+
+        self.world.api("POST", "/api/v1/prod-only", {"on": False}, answered)
 
     # ---------------------------------------------------------------- programs of others
 

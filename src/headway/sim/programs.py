@@ -253,7 +253,7 @@ class JobProgram(Program):
         super().__init__(world, spec, habit, asked_s)
         self.work = world.work.setdefault(spec.holder, Work())
         self.work.starts += 1
-        self.parked = False
+        self.parked = self.frozen = False
         self.began_s = world.loop.now_s
         self._turn, self._since_s = 0, world.loop.now_s
         self.work.done_s = self.work.saved_s
@@ -284,7 +284,7 @@ class JobProgram(Program):
 
     def progress_s(self) -> float:
         """Seconds of work so far, this run's included."""
-        running_s = 0.0 if self.parked else self.world.loop.now_s - self._since_s
+        running_s = 0.0 if self.parked or self.frozen else self.world.loop.now_s - self._since_s
         done_s = min(self.habit.work_s, self.work.done_s + running_s)
         if self.habit.save_every_s:
             self.work.saved_s = max(self.work.saved_s, done_s - done_s % self.habit.save_every_s)
@@ -305,7 +305,24 @@ class JobProgram(Program):
     def aside(self) -> bool:
         return self.parked
 
+    def freeze(self) -> None:
+        if not self.frozen and not self.parked:
+            self.work.done_s = self.progress_s()
+            self.frozen = True
+            self._turn += 1
+
+    def thaw(self) -> None:
+        if self.frozen:
+            self.frozen = False
+            self._go()
+
+    def term(self) -> None:
+        self.thaw()  # it comes with a CONT
+        super().term()
+
     def park(self) -> None:
+        if self.frozen:
+            self.world.wrong(f"{self.spec.holder} is asked to park while it is frozen, and cannot hear it")
         if self.alive and not self.parked:
             self.work.done_s = self.progress_s()
             self.parked = True

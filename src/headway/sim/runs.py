@@ -170,7 +170,9 @@ class SimRuns:
         return program.busy_s() if isinstance(program, JobProgram) and program.alive else None
 
     def signal(self, run_id: str, freeze: bool) -> None:
-        pass  # no placement freezes yet
+        program = self.program(run_id)
+        if isinstance(program, JobProgram) and program.alive:
+            program.freeze() if freeze else program.thaw()
 
     def log_tail(self, run_id: str, lines: int) -> list[str]:
         program = self.program(run_id)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from datetime import UTC
 
+from headway.config.calendar import Calendar, WindowPlan
 from headway.core.model import GIB, Form, MoveRule, Policy, ServiceSpec
 from headway.ports import RunSpec
 from headway.sim.daemons import TABLES
@@ -28,6 +30,7 @@ class Scenario:
         self._devices()
         self.world.policy = self._policy()
         self.world.services = tuple(self._service(n) for n in range(self.chance.randint(1, 3)))
+        self.world.calendar = Calendar(self._windows(), UTC)
         self.world.start()
         later = self.world.loop.later
         for spec in self.world.services:
@@ -95,6 +98,20 @@ class Scenario:
             keep_awake=number == 0 and chance.random() < 0.15,
             wake_limit_s=chance.choice([60.0, 300.0]),
         )
+
+    def _windows(self) -> list[WindowPlan]:
+        """Half of the machines have one or two that come again and again within the hour."""
+        chance, names = self.chance, [spec.name for spec in self.world.services]
+        return [
+            WindowPlan(
+                name=f"night{number}",
+                kind=chance.choice(["slow_wake", "no_model"]),
+                services=() if chance.random() < 0.3 else (chance.choice(names),),
+                cron=f"*/{chance.choice([10, 15, 20])} * * * *",
+                duration_s=chance.choice([120.0, 240.0, 400.0]),
+            )
+            for number in range(chance.choice([0, 0, 1, 2]))
+        ]
 
     def _start_by_hand(self, name: str, port: int, device: str) -> None:
         """Somebody's own server."""

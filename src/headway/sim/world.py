@@ -6,8 +6,10 @@ import hashlib
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from datetime import UTC
 from typing import Any
 
+from headway.config.calendar import Calendar
 from headway.core.facts import JobTold
 from headway.core.model import Decision, Event, Job, Move, Policy, ServiceSpec, Snapshot, Verdict
 from headway.ports import Runs
@@ -59,8 +61,10 @@ class World:
         self.healthy: dict[tuple[int, str], object] = {}  # what faults changed of a habit, as it was before
         self.work: dict[str, Work] = {}
         self.services: tuple[ServiceSpec, ...] = ()
+        self.away: set[str] = set()  # names of services that the config does not have just now
         self.recipes: tuple[tuple[Any, bool], ...] = ()
         self.policy = Policy()
+        self.calendar = Calendar((), UTC)  # a zone of its own: a seed is the same everywhere
         self.metering = "measured"
         self.meter_mode = "ok"
         self.wall_offset_s = 1.7e9
@@ -144,6 +148,7 @@ class World:
         for number in sorted(self._wounds):
             self._end_wound(number)
         self.disk.hangs_until_s = 0.0
+        self.calendar = Calendar((), UTC)  # what comes again and again would never come to rest
 
     # ---------------------------------------------------------------- programs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Table, bindparam, delete
+from sqlalchemy import Connection, Delete, Table, and_, bindparam, delete
 from sqlalchemy.dialects.sqlite import Insert, insert
 
 from headway.core.model import Event
@@ -30,6 +30,10 @@ def _drop(table: Table, key: str) -> Delete:
 PUT_HOLDER, DROP_HOLDER = _put(tables.holder), _drop(tables.holder, "id")
 PUT_INTENT, DROP_INTENT = _put(tables.intent), _drop(tables.intent, "holder")
 PUT_OFFSET, PUT_META = _put(tables.log_offset), _put(tables.meta)
+PUT_KEPT = _put(tables.kept)
+DROP_KEPT = delete(tables.kept).where(
+    and_(tables.kept.c.kind == bindparam("gone_kind"), tables.kept.c.key == bindparam("gone_key"))
+)
 ADD_EVENT = insert(tables.event)
 ADD_REQUEST = insert(tables.request).on_conflict_do_nothing(index_elements=["source", "offset"])
 
@@ -39,6 +43,8 @@ def write(db: Connection, batch: Batch) -> None:
     work: tuple[tuple[Delete | Insert, list[Row]], ...] = (
         (DROP_HOLDER, [{"gone": holder} for holder in batch.holders_gone]),
         (DROP_INTENT, [{"gone": holder} for holder in batch.pending_gone]),
+        (DROP_KEPT, [{"gone_kind": kind, "gone_key": key} for kind, key in batch.kept_gone]),
+        (PUT_KEPT, [{"kind": k.kind, "key": k.key, "wall_s": k.wall_s, "doc": k.doc} for k in batch.kept]),
         (PUT_HOLDER, [{"id": i, "kind": kind, "doc": doc} for i, kind, doc in batch.holders]),
         (PUT_INTENT, [{"holder": holder, "doc": doc} for holder, doc in batch.pending]),
         (PUT_OFFSET, [{"source": s, "offset": at} for s, at in batch.offsets.items()]),

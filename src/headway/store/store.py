@@ -7,19 +7,21 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from headway.errors import StoreFailed
-from headway.ports import Batch, Saved, Store
+from headway.ports import Batch, Keeper, Kept, Saved, Store
 from headway.store import batches, tables
 from headway.store.migrate import MIGRATIONS
 from headway.store.opening import IN_MEMORY, reading_engine, store_failed, writing_engine
 
+T = TypeVar("T")
 GROUP_MAX = 256  # batches in one transaction
 LOCKED_LIMIT_S = 60.0
 CLOSING_LIMIT_S = 5.0  # the same while the daemon ends: whoever starts it again must not wait a minute
@@ -34,7 +36,7 @@ class _Waiting:
 Results = list[tuple[_Waiting, StoreFailed | None]]
 
 
-class SqliteStore(Store):
+class SqliteStore(Store, Keeper):
     """`Store` over one file. `":memory:"` lasts as long as the object and commits in the caller's thread.
 
     Args:
@@ -75,10 +77,17 @@ class SqliteStore(Store):
         Raises:
             StoreFailed: the database cannot be read.
         """
+        return self._reading(_load)
+
+    def kept(self) -> tuple[Kept, ...]:
+        """The small documents of the API. Raises StoreFailed."""
+        return self._reading(_kept)
+
+    def _reading(self, read: Callable[[Connection], T]) -> T:
         engine = self._engine if self._path == IN_MEMORY else reading_engine(self._path)
         try:
             with engine.connect() as db:
-                return _load(db)
+                return read(db)
         except DBAPIError as error:
             raise store_failed(self._path, error) from error
         finally:
@@ -105,6 +114,9 @@ class SqliteStore(Store):
         else:
             self._queue.put(waiting)
         return future
+
+    async def keep(self, put: Sequence[Kept] = (), gone: Sequence[tuple[str, str]] = ()) -> None:
+        await self.save(Batch(kept=tuple(put), kept_gone=tuple(gone)))
 
     async def close(self) -> None:
         """Wait until everything queued is saved or has failed, then close the file. Safe to call twice.
@@ -193,6 +205,12 @@ def _tell(loop: asyncio.AbstractEventLoop, results: Results) -> None:
         loop.call_soon_threadsafe(_settle, results)
     except RuntimeError:
         pass  # the loop is closed: nobody is left to hear it
+
+
+def _kept(db: Connection) -> tuple[Kept, ...]:
+    with db.begin():
+        rows = db.execute(select(tables.kept).order_by(tables.kept.c.kind, tables.kept.c.key))
+        return tuple(Kept(kind=row.kind, key=row.key, doc=row.doc, wall_s=row.wall_s) for row in rows)
 
 
 def _load(db: Connection) -> Saved:

@@ -53,6 +53,15 @@ log_offset = Table(
     Column("offset", Integer, nullable=False),
 )
 
+kept = Table(
+    "kept",
+    schema,
+    Column("kind", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("wall_s", Float, nullable=False),
+    Column("doc", Text, nullable=False),
+)
+
 meta = Table(
     "meta",
     schema,

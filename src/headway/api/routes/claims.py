@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 
-from headway.api.auth import Peer, peer_of
+from headway.api.auth import Peer, needs, peer_of
 from headway.api.bodies import Accepted
 from headway.api.lease_bodies import ClaimBody, size_of
 from headway.api.parts import Parts, answer, find, parts_of
@@ -33,7 +33,7 @@ async def one(target: str, parts: Annotated[Parts, Depends(parts_of)]) -> Respon
     return answer(rows.LeaseRow, row_of(parts, find(parts.hub.snapshot, target, "claim")))
 
 
-@router.post("", status_code=201, response_model=Accepted)
+@router.post("", status_code=201, response_model=Accepted, openapi_extra=needs("lease"))
 async def claim(
     body: ClaimBody, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
 ) -> Response:
@@ -59,7 +59,7 @@ async def claim(
     return answer(Accepted, accepted, 201, {"Location": f"/api/v1/claims/{reply.holder}"})
 
 
-@router.delete("/{target}", status_code=202, response_model=Accepted)
+@router.delete("/{target}", status_code=202, response_model=Accepted, openapi_extra=needs("lease"))
 async def release(
     target: str, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
 ) -> Response:

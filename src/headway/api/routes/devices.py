@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 
+from headway.api.pages import Cursor, Limit, link, page
 from headway.api.parts import Parts, answer, parts_of
 from headway.core import rows, view
 from headway.errors import NotFound
@@ -14,8 +15,12 @@ router = APIRouter(prefix="/api/v1/devices", tags=["devices"])
 
 
 @router.get("", response_model=tuple[rows.DeviceRow, ...])
-async def devices(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    return answer(tuple[rows.DeviceRow, ...], view.devices(parts.hub.snapshot))
+async def devices(
+    request: Request, parts: Annotated[Parts, Depends(parts_of)], after: Cursor = None, limit: Limit = 200
+) -> Response:
+    """Every device with its holders. The header Link leads to the next page."""
+    shown, more = page(view.devices(parts.hub.snapshot), lambda row: row.id, after, limit)
+    return answer(tuple[rows.DeviceRow, ...], shown, headers=link(request, more))
 
 
 @router.get("/{name:path}", response_model=rows.DeviceRow)

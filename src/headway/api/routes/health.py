@@ -1,58 +1,88 @@
-"""For programs that watch: the plain page, `/healthz`, `/readyz`."""
+"""For programs that watch: the plain page, `/healthz`, `/readyz`, `/metrics`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Response
+from fastapi.responses import PlainTextResponse
 
+from headway.api.auth import needs
+from headway.api.metrics import MEDIA, render
 from headway.api.parts import Parts, answer, parts_of
-from headway.core import view
+from headway.api.troubles import STUCK_AFTER_S, loop_age_s, troubles_of
+from headway.core import rows
 
 router = APIRouter(tags=["health"])
-
-STUCK_AFTER_S = 5.0  # the loop turns at least once a second
 
 PAGE = """\
 Headway {version} shares the GPUs of this machine. Mode: {mode}.
 
 {board}
 
-Read on:  /api/v1/status  /api/v1/jobs  /api/v1/services  /api/v1/devices  /api/v1/history  /openapi.json
+Read on:  /api/v1/status  /api/v1/jobs  /api/v1/services  /api/v1/devices  /api/v1/history  /openapi.json  /metrics
 Stream:   /api/v1/events (server-sent events: it does not end by itself)
 Change:   the command line, e.g. `headway status`, `headway add NAME`, `headway why NAME`
 """
 
 
-def loop_age_s(parts: Parts) -> float:
-    """Seconds since the loop last looked at the world."""
-    return max(0.0, parts.clock.now_s() - parts.hub.snapshot.now_s)
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Is the loop turning? `link` is about the gates: those that live, and those of them that speak with us."""
+
+    status: Literal["ok", "stuck"]
+    loop_age_s: float
+    rev: int
+    link: Literal["ok", "no_gate", "not_connected"]
+    gates_living: int
+    gates_connected: int
 
 
-@router.get("/", response_class=Response)
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """`troubles` says what keeps it from its whole work."""
+
+    status: Literal["ok", "not ready"]
+    troubles: tuple[rows.Trouble, ...]
+
+
+@router.get("/", response_class=PlainTextResponse)
 async def page(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     """One plain text page."""
     shown = parts.overview()
     lines = [f"{row.kind} {row.name}: {row.why}" for row in (*shown.services, *shown.running, *shown.queued)]
     board = "\n".join(lines) or "Nothing is configured yet."
     text = PAGE.format(version=parts.version, mode=shown.mode, board=board)
-    return Response(text, media_type="text/plain; charset=utf-8", headers={"Cache-Control": "no-store"})
+    return PlainTextResponse(text, headers={"Cache-Control": "no-store"})
 
 
-@router.get("/healthz")
+@router.get(
+    "/healthz", response_model=Health, responses={503: {"model": Health}}, openapi_extra=needs("open")
+)
 async def healthz(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    """Is the loop turning? 503 when it has not for 5 s."""
-    age_s = loop_age_s(parts)
+    """503 when the loop has not turned for 5 s: end this daemon, and start another."""
+    age_s, pulse = loop_age_s(parts), parts.pulse()
+    living, connected = pulse.gates_living, pulse.gates_connected
+    link: Literal["ok", "no_gate", "not_connected"] = "ok"
+    if not living <= connected or not living:
+        link = "not_connected" if living else "no_gate"
     stuck = age_s > STUCK_AFTER_S
-    body = {"status": "stuck" if stuck else "ok", "loop_age_s": round(age_s, 3), "rev": parts.hub.revision}
-    return answer(dict[str, str | float | int], body, 503 if stuck else 200)
+    body = Health(
+        "stuck" if stuck else "ok", round(age_s, 3), parts.hub.revision, link, len(living), len(connected)
+    )
+    return answer(Health, body, 503 if stuck else 200)
 
 
-@router.get("/readyz")
+@router.get("/readyz", response_model=Readiness, responses={503: {"model": Readiness}})
 async def readyz(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    """Can it do its whole work? 503 with the reasons when the loop, the store or a meter is in trouble."""
-    troubles = [trouble.sentence for trouble in view.troubles(parts.hub.snapshot)]
-    if loop_age_s(parts) > STUCK_AFTER_S:
-        troubles.insert(0, f"the loop has not turned for {loop_age_s(parts):.0f} s")
-    body = {"status": "ok" if not troubles else "not ready", "troubles": troubles}
-    return answer(dict[str, str | list[str]], body, 503 if troubles else 200)
+    """503 with the reasons when the loop, the store, a meter or a gate is in trouble, or something is overdue."""
+    troubles = tuple(troubles_of(parts))
+    body = Readiness("not ready" if troubles else "ok", troubles)
+    return answer(Readiness, body, 503 if troubles else 200)
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    """Figures of jobs, services, devices, turns and alerts for Prometheus. The gate has its own page of them."""
+    return Response(render(parts), media_type=MEDIA, headers={"Cache-Control": "no-store"})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from typing_extensions import TypedDict
 
 from headway.api.events import stream
+from headway.api.pages import Limit, link
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
 from headway.core.model import Snapshot
@@ -19,16 +22,47 @@ from headway.errors import NotFound
 router = APIRouter(prefix="/api/v1", tags=["history"])
 log = structlog.get_logger("headway")
 
-Rows = list[dict[str, Any]]
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One line of the audit. `wall_s` is seconds since the epoch, `time` the same for people."""
+
+    id: int
+    code: str
+    holder: str | None
+    facts: dict[str, Any]
+    wall_s: float
+    time: str
+    sentence: str
+
+
+# A finished request as the gate logged it; `doc` is its line.
+RequestRow = TypedDict(
+    "RequestRow",
+    {
+        "id": int,
+        "source": str,
+        "offset": int,
+        "service": str | None,
+        "class": str | None,
+        "started": float | None,
+        "status": int | None,
+        "waited_s": float | None,
+        "doc": dict[str, Any],
+    },
+    total=False,
+)
+RowId = Annotated[int, Query(ge=0, le=2**63 - 1, description="the last id already known")]
 NEWEST = -1  # instead of an id to read after: the last ones
 
 
-@router.get("/history")
+@router.get("/history", response_model=tuple[EventLine, ...])
 async def history(
+    request: Request,
     parts: Annotated[Parts, Depends(parts_of)],
     target: str | None = None,
-    after: Annotated[int, Query(ge=0)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    after: RowId = 0,
+    limit: Limit = 200,
     last: Annotated[int | None, Query(ge=1, le=1000)] = None,
 ) -> Response:
     """Lines of the audit, oldest first, each with its sentence: those with an id above `after`, or the `last` ones."""
@@ -36,26 +70,35 @@ async def history(
     rows = await parts.reader.events(holder, *((after, limit) if last is None else (NEWEST, last)))
     if not rows and holder is not None and not await _was(parts, holder):
         raise NotFound(f"no id or name {target!r} is known. `headway ps -a` lists them.", target=target)
-    return answer(Rows, [_line(row, parts.hub.snapshot) for row in rows])
+    more = rows[-1]["id"] if last is None and len(rows) == limit else None
+    return answer(
+        tuple[EventLine, ...],
+        tuple(_line(row, parts.hub.snapshot) for row in rows),
+        headers=link(request, more),
+    )
 
 
-@router.get("/requests")
+@router.get("/requests", response_model=list[RequestRow])
 async def requests(
+    request: Request,
     parts: Annotated[Parts, Depends(parts_of)],
     service: str | None = None,
-    after: Annotated[int, Query(ge=0)] = 0,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    after: RowId = 0,
+    limit: Limit = 200,
 ) -> Response:
     """Finished requests as the gate logged them: times and counts, never prompts."""
     found = find(parts.hub.snapshot, service, "service") if service else None
-    return answer(Rows, await parts.reader.requests(found, after, limit))
+    rows = await parts.reader.requests(found, after, limit)
+    return answer(
+        list[RequestRow], rows, headers=link(request, rows[-1]["id"] if len(rows) == limit else None)
+    )
 
 
 @router.get("/events", response_class=StreamingResponse)
 async def events(
     parts: Annotated[Parts, Depends(parts_of)], last_event_id: Annotated[str | None, Header()] = None
 ) -> Response:
-    """Server-sent events: the snapshot first, then what changes. The id is the revision."""
+    """Server-sent events: the snapshot first, then what changes. Its id is the daemon and its revision."""
     return StreamingResponse(
         stream(parts, last_event_id),
         media_type="text/event-stream",
@@ -75,18 +118,22 @@ async def _was(parts: Parts, holder: str) -> bool:
     return holder in parts.hub.snapshot.holders or bool(await parts.reader.events(holder, 0, 1))
 
 
-def _line(row: dict[str, Any], snapshot: Snapshot) -> dict[str, Any]:
+def _line(row: dict[str, Any], snapshot: Snapshot) -> EventLine:
     """A row for people: wall clock instead of seconds since the machine's start, and the sentence."""
-    facts = row.get("facts")
-    code = str(row.get("code", ""))
+    facts, code = row["facts"], row["code"]
+    facts = facts if isinstance(facts, dict) else {}
     try:
-        sentence = told(code, row.get("holder"), facts if isinstance(facts, dict) else {}, snapshot)
+        sentence = told(code, row["holder"], facts, snapshot)
     except Exception:  # a row of another version, say: it must not keep the others from being read
         log.exception("a line of the audit cannot be said", code=code, facts=facts)
         sentence = code.replace(".", " ").replace("_", " ")
-    shown = {key: value for key, value in row.items() if key != "at_s"}
-    if (wall_s := row.get("wall_s")) is not None:
-        shown["time"] = (
-            datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        )
-    return {**shown, "sentence": sentence}
+    time = datetime.fromtimestamp(row["wall_s"], UTC).isoformat(timespec="milliseconds")
+    return EventLine(
+        id=row["id"],
+        code=code,
+        holder=row["holder"],
+        facts=facts,
+        wall_s=row["wall_s"],
+        time=time.replace("+00:00", "Z"),
+        sentence=sentence,
+    )

@@ -6,10 +6,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
-from headway.api.auth import Peer, peer_of, require_admin
+from headway.api.auth import Peer, needs, peer_of
 from headway.api.bodies import Accepted, ReasonBody
+from headway.api.pages import Limit, link
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
@@ -21,9 +22,6 @@ router = APIRouter(prefix="/api/v1/holders", tags=["holders"])
 
 Any_ = rows.JobRow | rows.ServiceRow | rows.LeaseRow | rows.Row
 NOUNS = {"job": "jobs", "service": "services", "lease": "leases", "claim": "claims"}
-
-
-RUNS_SHOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +56,32 @@ async def holder(target: str, parts: Annotated[Parts, Depends(parts_of)]) -> Res
     return answer(type(row), row)
 
 
-@router.get("/{target}/log", response_model=LogTail)
+@router.get("/{target}/log", response_model=LogTail, openapi_extra=needs("read"))
 async def log(
     target: str,
     parts: Annotated[Parts, Depends(parts_of)],
-    peer: Annotated[Peer, Depends(require_admin)],
     lines: Annotated[int, Query(ge=1, le=10_000)] = 100,
     run: Annotated[int | None, Query(ge=1, le=10**9)] = None,
 ) -> Response:
-    """The end of its log, of the last run or of number `run`. It may hold anything: only the daemon's user reads it."""
+    """The end of its log, of the last run or of number `run`. Output may hold anything: it needs the scope `read`."""
     return await log_of(parts, find(parts.hub.snapshot, target), lines, run)
 
 
 @router.get("/{target}/runs", response_model=list[RunRow])
-async def runs(target: str, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    """Its runs, the newest first, at most 1,000. Of old ones the files are gone, see `state`."""
+async def runs(
+    request: Request,
+    target: str,
+    parts: Annotated[Parts, Depends(parts_of)],
+    after: Annotated[int | None, Query(ge=1, le=10**9, description="number of the last run shown")] = None,
+    limit: Limit = 200,
+) -> Response:
+    """Its runs, the newest first. Of old ones the files are gone, see `state`."""
     holder = parts.hub.snapshot.holders[find(parts.hub.snapshot, target)]
-    numbers = range(holder.runs, max(0, holder.runs - RUNS_SHOWN), -1)
+    newest = holder.runs if after is None else min(holder.runs, after - 1)
+    oldest = max(1, newest - limit + 1)
+    numbers = range(newest, oldest - 1, -1)
     found = await asyncio.to_thread(lambda: [_run(parts, holder.id, number) for number in numbers])
-    return answer(list[RunRow], found)
+    return answer(list[RunRow], found, headers=link(request, oldest if oldest > 1 else None))
 
 
 def _run(parts: Parts, hid: HolderId, number: int) -> RunRow:

@@ -6,10 +6,11 @@ import re
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
-from headway.api.auth import Peer, peer_of, require_admin
+from headway.api.auth import Peer, needs, peer_of
 from headway.api.bodies import Accepted, AddBody, EditBody, ReasonBody, Said
+from headway.api.pages import Cursor, Limit, link
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.api.routes.holders import LogTail, log_of, wish
@@ -28,11 +29,12 @@ NAME_WORDS = "write up to 64 of a-z, 0-9, dot, dash and underscore, the first a 
 
 @router.get("", response_model=rows.JobPage)
 async def jobs(
+    request: Request,
     parts: Annotated[Parts, Depends(parts_of)],
     state: Annotated[list[str] | None, Query()] = None,
     ended: bool = False,
-    after: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    after: Cursor = None,
+    limit: Limit = 200,
     select: Annotated[str | None, Query(max_length=1000, description="a group such as tag=eval")] = None,
 ) -> Response:
     """Jobs in the order they are served, then (`ended`) those that are over. `next` is the cursor for `after`."""
@@ -47,7 +49,7 @@ async def jobs(
         limit=limit,
         fits=lambda job: all(test(job, value, snapshot) for test, value in wanted),
     )
-    return answer(rows.JobPage, shown)
+    return answer(rows.JobPage, shown, headers=link(request, shown.next))
 
 
 @router.get("/{target}", response_model=rows.JobRow)
@@ -56,23 +58,24 @@ async def job(target: str, parts: Annotated[Parts, Depends(parts_of)]) -> Respon
     return answer(rows.JobRow, view.job_row(_job(parts, target), snapshot, parts.hub.verdicts))
 
 
-@router.get("/{target}/log", response_model=LogTail)
+@router.get("/{target}/log", response_model=LogTail, openapi_extra=needs("read"))
 async def log(
     target: str,
     parts: Annotated[Parts, Depends(parts_of)],
-    peer: Annotated[Peer, Depends(require_admin)],
     lines: Annotated[int, Query(ge=1, le=10_000)] = 100,
     run: Annotated[int | None, Query(ge=1, le=10**9)] = None,
 ) -> Response:
-    """The end of its log, of the last run or of number `run`. It may hold anything: only the daemon's user reads it."""
+    """The end of its log, of the last run or of number `run`. Output may hold anything: it needs the scope `read`."""
     return await log_of(parts, _job(parts, target).id, lines, run)
 
 
-@router.post("", status_code=202, response_model=Accepted)
+@router.post("", status_code=202, response_model=Accepted, openapi_extra=needs("submit"))
 async def add(
     body: AddBody, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
 ) -> Response:
-    """Queue a recipe or a command."""
+    """Queue a recipe, or a command: that one needs the scope `exec` too, it runs as the daemon's user."""
+    if body.argv is not None:
+        peer.check("exec")
     spec = _spec(parts, body)
     reply = await parts.submit(AddJob(spec=spec, recipe=body.recipe, hold=body.hold, by=peer.name))
     check(reply)

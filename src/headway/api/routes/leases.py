@@ -9,7 +9,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 
-from headway.api.auth import Peer, peer_of
+from headway.api.auth import Peer, needs, peer_of
 from headway.api.bodies import Accepted
 from headway.api.lease_bodies import AskBody, RenewBody, size_of
 from headway.api.parts import Parts, answer, find, parts_of
@@ -54,7 +54,7 @@ async def lease(
     return answer(rows.LeaseRow, row)
 
 
-@router.post("", status_code=202, response_model=Accepted)
+@router.post("", status_code=202, response_model=Accepted, openapi_extra=needs("lease"))
 async def ask(
     body: AskBody, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
 ) -> Response:
@@ -86,7 +86,7 @@ async def ask(
     return answer(Accepted, Accepted.of(reply), 202, {"Location": f"/api/v1/leases/{reply.holder}"})
 
 
-@router.post("/{target}/renew", response_model=Accepted)
+@router.post("/{target}/renew", response_model=Accepted, openapi_extra=needs("lease"))
 async def renew(
     target: str,
     parts: Annotated[Parts, Depends(parts_of)],
@@ -100,7 +100,7 @@ async def renew(
     return answer(Accepted, _dated(parts, Accepted.of(reply, target)))
 
 
-@router.delete("/{target}", status_code=202, response_model=Accepted)
+@router.delete("/{target}", status_code=202, response_model=Accepted, openapi_extra=needs("lease"))
 async def release(
     target: str,
     parts: Annotated[Parts, Depends(parts_of)],

@@ -1,28 +1,37 @@
-"""The queue's order, and the mode."""
+"""The queue's order, the mode, and whether only models run."""
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 
 from headway.api.auth import Peer, peer_of
-from headway.api.bodies import Accepted, ModeBody, MoveBody
+from headway.api.bodies import Accepted, ModeBody, MoveBody, ProdOnlyBody
+from headway.api.pages import Cursor, Limit, Line, link, matches
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
-from headway.core.commands import MoveJob, SetMode
+from headway.core.commands import MoveJob, SetMode, SetProdOnly
 from headway.core.eta import Outlook
+from headway.core.model import Job, Snapshot
+from headway.core.phrases import refusal
+from headway.errors import Refused
 
 router = APIRouter(prefix="/api/v1", tags=["queue"])
 
 
 @router.get("/queue", response_model=rows.JobPage)
-async def queue(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    """Who is next: the first 200 queued jobs."""
-    shown = view.jobs(parts.hub.snapshot, parts.hub.verdicts, states=frozenset({"queued"}), limit=200)
-    return answer(rows.JobPage, shown, headers={"ETag": f'"{parts.hub.revision}"'})
+async def queue(
+    request: Request, parts: Annotated[Parts, Depends(parts_of)], after: Cursor = None, limit: Limit = 200
+) -> Response:
+    """Who is next. The ETag is the order's: it changes with who is in line and where, and with nothing else."""
+    snapshot = parts.hub.snapshot
+    shown = view.jobs(snapshot, parts.hub.verdicts, states=frozenset({"queued"}), after=after, limit=limit)
+    headers = {"ETag": parts.order.of(snapshot.queue), **link(request, shown.next)}
+    return answer(rows.JobPage, shown, headers=headers)
 
 
 @router.get("/outlook", response_model=Outlook)
@@ -33,22 +42,35 @@ async def outlook(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
 
 @router.post("/queue/move", status_code=202, response_model=Accepted)
 async def move(
-    body: MoveBody, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
+    body: MoveBody,
+    parts: Annotated[Parts, Depends(parts_of)],
+    peer: Annotated[Peer, Depends(peer_of)],
+    if_match: Annotated[str | None, Header(description="the ETag of the queue as you saw it")] = None,
 ) -> Response:
-    """Put one queued job to the top, the bottom, or next to another."""
+    """Put one queued job to the top, the bottom, or next to another; with If-Match only in the order that was seen."""
     snapshot = parts.hub.snapshot
     named = [body.target] if isinstance(body.target, str) else body.target
     targets = [find(snapshot, one, "job") for one in named]
     other = find(snapshot, body.other, "job") if body.other else None
-    in_turn = (
-        targets[::-1] if body.where in ("top", "after") else targets
-    )  # so that the first named comes first
+    if if_match is not None and not matches(if_match, parts.order.of(snapshot.queue)):
+        raise Refused("order_changed", refusal("order_changed", {}), target=targets[0])
+    # The first named comes first.
+    in_turn = targets[::-1] if body.where in ("top", "after") else targets
     moves = [MoveJob(target=one, where=body.where, other=other, by=peer.name) for one in in_turn]
-    for reply in (replies := await asyncio.gather(*map(parts.submit, moves))):
+    replies = []
+    if if_match is not None:  # the order that was seen is the one before the first of them moves
+        replies = [await parts.submit(replace(moves.pop(0), seen=_lane(snapshot, in_turn[0])))]
+        check(replies[0])
+    replies += await asyncio.gather(*map(parts.submit, moves))
+    for reply in replies:
         check(reply)
-    return answer(
-        Accepted, Accepted.of(replies[0], targets[0]), 202, {"Location": f"/api/v1/jobs/{targets[0]}"}
-    )
+    first = targets[0]
+    return answer(Accepted, Accepted.of(replies[-1], first), 202, {"Location": f"/api/v1/jobs/{first}"})
+
+
+def _lane(snapshot: Snapshot, target: str) -> Line:
+    job = snapshot.holders[target]
+    return snapshot.queue.get(job.lane, ()) if isinstance(job, Job) else ()
 
 
 @router.post("/mode", status_code=202, response_model=Accepted)
@@ -57,5 +79,15 @@ async def mode(
 ) -> Response:
     """`shadow` watches and says what it would do; `live` does it."""
     reply = await parts.submit(SetMode(mode=body.mode, by=peer.name))
+    check(reply)
+    return answer(Accepted, Accepted.of(reply), 202, {"Location": "/api/v1/status"})
+
+
+@router.post("/prod-only", status_code=202, response_model=Accepted)
+async def prod_only(
+    body: ProdOnlyBody, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
+) -> Response:
+    """On: every job steps aside, sleeping services are woken, leases run to their end, and nothing else starts."""
+    reply = await parts.submit(SetProdOnly(on=body.on, by=peer.name))
     check(reply)
     return answer(Accepted, Accepted.of(reply), 202, {"Location": "/api/v1/status"})

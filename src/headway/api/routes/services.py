@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from headway.api.auth import Peer, peer_of
 from headway.api.bodies import Accepted, ReasonBody
+from headway.api.pages import Cursor, Limit, link, page
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.routes.holders import wish
 from headway.core import rows, view
@@ -17,8 +18,13 @@ router = APIRouter(prefix="/api/v1/services", tags=["services"])
 
 
 @router.get("", response_model=tuple[rows.ServiceRow, ...])
-async def services(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    return answer(tuple[rows.ServiceRow, ...], view.services(parts.hub.snapshot, parts.hub.verdicts))
+async def services(
+    request: Request, parts: Annotated[Parts, Depends(parts_of)], after: Cursor = None, limit: Limit = 200
+) -> Response:
+    """Every service. The header Link leads to the next page."""
+    found = view.services(parts.hub.snapshot, parts.hub.verdicts)
+    shown, more = page(found, lambda row: row.id, after, limit)
+    return answer(tuple[rows.ServiceRow, ...], shown, headers=link(request, more))
 
 
 @router.get("/{name}", response_model=rows.ServiceRow)

@@ -17,7 +17,9 @@ async def status(
     parts: Annotated[Parts, Depends(parts_of)], queued: Annotated[int, Query(ge=0, le=1000)] = 50
 ) -> Response:
     """Mode, devices with their holders, services, running jobs, and the first `queued` of the queue."""
-    return answer(rows.Overview, parts.overview(queued), headers={"ETag": f'"{parts.hub.revision}"'})
+    return answer(
+        rows.Overview, parts.overview(queued), headers={"ETag": f'"{parts.life}.{parts.hub.revision}"'}
+    )
 
 
 @router.get("/why/{target}", response_model=rows.Why)

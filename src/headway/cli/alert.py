@@ -1,0 +1,29 @@
+"""`headway alert`: does anybody hear it?"""
+
+from __future__ import annotations
+
+import click
+
+from headway.cli.ask import FAILED, Session, json_flag, pass_session, show_json, tell
+from headway.cli.tables import line
+
+
+@click.group()
+def alert() -> None:
+    """Alerts by a command or a webhook, see [alerts] in the config."""
+
+
+@alert.command("test")
+@json_flag
+@pass_session
+@click.pass_context
+def test(ctx: click.Context, session: Session, as_json: bool) -> None:
+    """Send a test alert by every way, and say what became of it. Exit 1 when one failed or there is none."""
+    sent = session.client().post("/api/v1/alerts/test")
+    if as_json:
+        show_json(sent)
+    for one in sent if not as_json else ():
+        line(f"{one['way']}: {'sent' if one['sent'] else one['error']}")
+    if not sent:
+        tell("No way is configured: set `command` or `webhook` in [alerts], then start the daemon again.")
+    ctx.exit(0 if sent and all(one["sent"] for one in sent) else FAILED)

@@ -1,0 +1,94 @@
+"""`headway config`: look at the config file, check it, and take it into the running daemon."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.check import check
+from headway.cli.tables import line
+
+WHEN = {"now": "", "next_start": "  (at its next start)", "restart": "  (when Headway is started again)"}
+FILE = click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+
+
+@click.group()
+def config() -> None:
+    """Look at the config file, check it, and apply it while Headway runs."""
+
+
+config.add_command(check)
+
+
+@config.command()
+@FILE
+@click.option("--all", "everything", is_flag=True, help="With the defaults of what is left out.")
+@json_flag
+@pass_session
+def show(session: Session, file: Path | None, everything: bool, as_json: bool) -> None:
+    """Print the config as it counts: with conf.d, the environment and [vars] put in."""
+    from headway import app
+
+    found = app.shown(file.absolute() if file else Path(session.paths().config_file), everything)
+    if as_json:
+        show_json(found)
+    else:
+        import tomlkit
+
+        click.echo(tomlkit.dumps(found), nl=False)
+
+
+@config.command()
+@click.option(
+    "--drain",
+    is_flag=True,
+    help="Take away what is in use too: put aside, or let go on to its end.",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Only say what would change.")
+@json_flag
+@pass_session
+def apply(session: Session, drain: bool, dry_run: bool, as_json: bool) -> None:
+    """Have the running daemon take what its config file says now, whole or not at all.
+
+    A config with problems changes nothing (exit 78). What runs keeps what it was started with until its next start.
+    To take away a service or job that is in use needs --drain.
+    """
+    found = session.client().post("/api/v1/config/apply", {"drain": drain, "dry_run": dry_run})
+    if as_json:
+        show_json(found)
+        return
+    for change in found["changes"]:
+        line(f"{change['what']}{WHEN[change['when']]}")
+    _told(found)
+
+
+def _told(found: dict[str, Any]) -> None:
+    later = [change for change in found["changes"] if change["when"] == "restart"]
+    n = len(found["changes"]) - len(later)
+    if n:
+        did = "applied" if found["applied"] else "would be applied"
+        tell(f"{n} change{'' if n == 1 else 's'} from {found['file']} {did}.")
+    elif not found["draining"]:
+        tell(f"{found['file']} says nothing new that can count now.")
+    if found["draining"]:
+        tell(f"Put aside once nobody uses them, and then forgotten: {', '.join(found['draining'])}.")
+    if later:
+        tell("Ports and devices count when Headway is started again: `headway down`, then `headway up`.")
+
+
+@config.command()
+def schema() -> None:
+    """Print the JSON Schema of the config file, for editors."""
+    from headway import app
+
+    click.echo(app.config_schema(), nl=False)
+
+
+@config.command()
+@pass_session
+def path(session: Session) -> None:
+    """Print which file is the config."""
+    click.echo(session.paths().config_file)

@@ -1,0 +1,53 @@
+"""`headway pin` and `headway open`: how a person's browser is let in."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.tables import line
+
+
+@click.group()
+def pin() -> None:
+    """The PIN by which a browser on this machine may change things."""
+
+
+@pin.command("set")
+@pass_session
+def set_(session: Session) -> None:
+    """Ask for the PIN twice, and set it. Without a terminal it is one line on standard input.
+
+    It has 6 characters or more. Every browser that was let in has to give it anew.
+    """
+    if sys.stdin.isatty():
+        value = click.prompt("PIN", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        value = sys.stdin.readline().rstrip("\r\n")
+    session.client().put("/api/v1/pin", {"pin": value})
+    tell("The PIN is set.")
+
+
+@pin.command("clear")
+@pass_session
+def clear(session: Session) -> None:
+    """Have none. Browsers are let in by `headway open` only."""
+    session.client().delete("/api/v1/pin")
+    tell("There is no PIN now.")
+
+
+@click.command("open")
+@click.option("-n", "--no-browser", is_flag=True, help="Only print the link.")
+@json_flag
+@pass_session
+def open_(session: Session, no_browser: bool, as_json: bool) -> None:
+    """Open Headway in your browser, let in without the PIN. The link works once, within a minute."""
+    made = session.client().post("/api/v1/session/tickets")
+    if as_json:
+        show_json(made)
+        return
+    line(made["url"])
+    if not no_browser and sys.stdout.isatty():
+        click.launch(made["url"])

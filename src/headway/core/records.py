@@ -1,0 +1,44 @@
+"""Small records that pass between the daemon and its API, its store and its alerts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A small document of the API: a token, the PIN, an answer. `wall_s`: when it was written, since the epoch."""
+
+    kind: str
+    key: str
+    doc: str  # JSON
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulse:
+    """How the daemon itself is: what only goes up since it began, and its gates.
+
+    Attributes:
+        turns: (upper bound in seconds, how many turns took up to that and longer than the bound before).
+        turned_s: all turns together.
+        events: how many of each code.
+        alerts: how many by (way, result).
+    """
+
+    turns: tuple[tuple[float, int], ...] = ((float("inf"), 0),)
+    turned_s: float = 0.0
+    events: Mapping[str, int] = field(default_factory=dict)
+    gates_living: frozenset[str] = frozenset()
+    gates_connected: frozenset[str] = frozenset()
+    alerts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertSent:
+    """What became of one alert by one way; `error` says why it was not sent."""
+
+    way: str
+    sent: bool
+    error: str | None = None
