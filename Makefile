@@ -1,10 +1,12 @@
 # Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
-# `make demo`, `test`, `clients`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-gate`, `clean`; PYTHON=... chooses one.
+# `make demo`, `test`, `test-compiled`, `clients`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-gate`, `clean`
+# PYTHON=... chooses the interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test clients check schema seeds campaign bench bench-gate clean
+.PHONY: help demo test test-compiled clients check schema seeds campaign bench bench-gate clean
 
 VENV := .venv
+COMPILED := .cache/compiled
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
 CHECKED := src tests $(wildcard demo bench)
@@ -38,9 +40,22 @@ $(CLIENTS)/stamp: tests/parts/clients.txt | $(RUN)
 	$(CLIENTS)/bin/python -m pip install --quiet --disable-pip-version-check -r tests/parts/clients.txt
 	@touch $@
 
+# The gate's own tests against the gate as machine code, in a wheel as pip builds it: docs/howto/compiled-gate.md
+GATE_TESTS := $(wildcard tests/contract/test_gate_*.py tests/contract/test_holding*.py) \
+  $(addprefix tests/contract/test_,compiled.py protocol.py known_heads.py link_machine.py) tests/e2e/test_gate_process.py
+test-compiled: $(COMPILED)/stamp
+	HEADWAY_COMPILED=1 PYTHONPATH="$(CURDIR)/$(COMPILED)/tree:$(CURDIR)" $(RUN) -m pytest -n 2 --dist worksteal \
+	  -m "not strict" -o pythonpath="$(COMPILED)/tree ." $(GATE_TESTS) $(PYTEST)
+
+$(COMPILED)/stamp: pyproject.toml hatch_build.py $(wildcard src/headway/*.py src/headway/*/*.py) | $(VENV)/dev.stamp
+	rm -rf $(COMPILED)
+	HEADWAY_COMPILE=1 $(RUN) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(COMPILED) .
+	$(RUN) -m zipfile -e $(COMPILED)/*.whl $(COMPILED)/tree
+	@touch $@
+
 check: $(VENV)/dev.stamp
-	$(RUN) -m ruff check $(CHECKED)
-	$(RUN) -m ruff format --check $(CHECKED)
+	$(RUN) -m ruff check $(CHECKED) hatch_build.py
+	$(RUN) -m ruff format --check $(CHECKED) hatch_build.py
 	$(RUN) -m mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo
 	$(RUN) -m pytest -q -p no:xdist tests/core/test_tidy.py

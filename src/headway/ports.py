@@ -19,11 +19,14 @@ from headway.core.model import (
     HolderId,
     MoveRule,
     Snapshot,
-    WindowKind,
 )
 from headway.core.records import AlertSent as AlertSent
+from headway.core.records import Due as Due
+from headway.core.records import FoundServer as FoundServer
 from headway.core.records import Kept as Kept
 from headway.core.records import Pulse as Pulse
+from headway.core.records import RequestLine as RequestLine
+from headway.core.records import Root as Root
 
 
 class Clock(Protocol):
@@ -131,20 +134,6 @@ class Host(Protocol):
 
     def free_host_bytes(self) -> int: ...
     def peer_uid(self, sock: Any) -> int | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Root:
-    """What a tree of processes that Headway did not start is known by.
-
-    Attributes:
-        start_ticks: when it started, so that a pid which was used again is not taken for it; None: not known.
-        mark: the word in the environment of everything it started, which stays when they leave the tree.
-    """
-
-    pid: int
-    start_ticks: int | None = None
-    mark: str | None = None
 
 
 class Processes(Protocol):
@@ -268,15 +257,6 @@ class Meter(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestLine:
-    """One finished request, as the gate logged it."""
-
-    source: str  # file
-    offset: int  # byte offset of its line
-    doc: str  # the line
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
     """Everything one turn changed: one transaction."""
 
@@ -364,20 +344,6 @@ class RequestLog(Protocol):
         """At most that many bytes from `start`. Raises OSError."""
 
 
-# ---------------------------------------------------------------- the calendar
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Due:
-    """One turn of a window of the config, in seconds since the epoch."""
-
-    id: str
-    kind: WindowKind
-    services: tuple[str, ...]
-    begin_wall_s: float
-    end_wall_s: float
-
-
 # ---------------------------------------------------------------- towards people
 
 
@@ -386,15 +352,6 @@ class Reader(Protocol):
 
     async def events(self, holder: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
     async def requests(self, service: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundServer:
-    """A model server that runs already. `openai`: one of a kind that is not known, with OpenAI's list of models."""
-
-    kind: str  # vllm, sglang, llamacpp, ollama, comfyui, lmstudio, openai
-    url: str
-    models: tuple[str, ...]
 
 
 class Inbox(Protocol):

@@ -18,8 +18,8 @@ BODY = b'{"a":[1, 2],"model":"gpt","n":12345678901234567890}'
 RENAMED = BODY.replace(b'"gpt"', b'"real"').replace(b"[1, 2]", b"[1, 2]")
 RAW_DEFLATE = zlib.compressobj(wbits=-15)
 PACKED = {
-    "gzip": gzip.compress(BODY),
-    "x-gzip": gzip.compress(BODY[:20]) + gzip.compress(BODY[20:]),
+    "gzip": gzip.compress(BODY, mtime=0),
+    "x-gzip": gzip.compress(BODY[:20], mtime=0) + gzip.compress(BODY[20:], mtime=0),
     "deflate": zlib.compress(BODY),
     "Deflate": RAW_DEFLATE.compress(BODY) + RAW_DEFLATE.flush(),
 }

@@ -72,8 +72,8 @@ def meant(read: Callable[[bytes], Any], head: bytes) -> object:
         return error.args
     says = {
         name: getattr(found, name)
-        for name in found.__slots__
-        if name not in ("seen", "length", "framing", "fields")
+        for name in dir(found)
+        if not name.startswith("_") and name not in ("seen", "length", "framing", "fields", "text", "pass_on")
     }
     fields = {**getattr(found, "fields", {}), b"content-length": b""}  # its length is told beside it
     return says, more, fields

@@ -1,5 +1,6 @@
 """Both HTTP sides of the gate, byte by byte: every message is cut at every byte and must come out the same."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -235,6 +236,14 @@ def test_pipelined_requests_are_answered_one_after_the_other(play: Play) -> None
     bodies = [part[:1] for part in bytes(pipe.out).split(b"\r\n\r\n")[1:]]
     assert bodies == [b"0", b"1", b"2"]
     client.connection_lost(None)
+
+
+def test_pipelined_requests_that_the_gate_answers_itself_are_answered_one_after_the_other(play: Play) -> None:
+    unknown = post(b'{"model":"nobody"}')
+    _, pipe = play.ask(get("/health") + unknown + unknown + get("/health"))
+    play.spin()
+    play.spin()
+    assert re.findall(rb"HTTP/1.1 (\d+)", bytes(pipe.out)) == [b"200", b"404", b"404", b"200"]
 
 
 def test_pipelined_bytes_are_bounded(play: Play) -> None:

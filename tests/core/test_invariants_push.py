@@ -291,11 +291,11 @@ GUARDS: dict[str, tuple[Scene, str, str, str | None]] = {
         "chat",
         None,
     ),
-    "a window job takes a model's place as a gap job does": (
+    "a window job takes no model's place while no window is open": (
         Scene(24).job(job_spec(placement="window"), "stopped").service(),
         "train",
         "chat",
-        None,
+        "outside_window",
     ),
     "one that yields does not": (
         Scene(24).job(job_spec(placement="yield"), "stopped").service(),

@@ -248,16 +248,16 @@ def test_a_promise_to_more_than_there_is_found_by_the_machine_itself() -> None:
     assert machine.used_bytes(card.id) == 16 * GIB
 
 
-@pytest.mark.parametrize(("frozen_since_s", "wrong"), ((None, 1), (60.0, 0), (99.0, 1)))
-def test_what_a_stranger_took_while_the_meter_showed_old_numbers_is_nobody_s_fault(
-    frozen_since_s: float | None, wrong: int
+@pytest.mark.parametrize(("unseen_since_s", "wrong"), ((None, 1), (60.0, 0), (99.0, 1)))
+def test_what_a_stranger_took_while_nobody_could_see_it_is_nobody_s_fault(
+    unseen_since_s: float | None, wrong: int
 ) -> None:
     now_s = 70.0
     found: list[str] = []
     machine = Machine(lambda: now_s, found.append)
     card = machine.add_card("gpu0", 24 * GIB)
     assert machine.take(machine.process(), (card.id,), 16 * GIB, 0.0)
-    machine.frozen_since_s = frozen_since_s
+    machine.unseen_since_s = unseen_since_s
     assert not machine.take(machine.process("j1.1"), (card.id,), 12 * GIB, 100.0)
     assert len(found) == wrong
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from headway.core.model import WindowKind
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
@@ -42,3 +44,46 @@ class AlertSent:
     way: str
     sent: bool
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """One turn of a window of the config, in seconds since the epoch."""
+
+    id: str
+    kind: WindowKind
+    services: tuple[str, ...]
+    begin_wall_s: float
+    end_wall_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundServer:
+    """A model server that runs already. `openai`: one of a kind that is not known, with OpenAI's list of models."""
+
+    kind: str  # vllm, sglang, llamacpp, ollama, comfyui, lmstudio, openai
+    url: str
+    models: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestLine:
+    """One finished request, as the gate logged it."""
+
+    source: str  # file
+    offset: int  # byte offset of its line
+    doc: str  # the line
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """What a tree of processes that Headway did not start is known by.
+
+    Attributes:
+        start_ticks: when it started, so that a pid which was used again is not taken for it; None: not known.
+        mark: the word in the environment of everything it started, which stays when they leave the tree.
+    """
+
+    pid: int
+    start_ticks: int | None = None
+    mark: str | None = None

@@ -39,9 +39,6 @@ from headway.core.worked import ran_s
 Verdicts = Mapping[HolderId, Verdict]
 
 
-# ------------------------------------------------------------- why
-
-
 def explain(hid: HolderId, s: Snapshot, verdicts: Verdicts) -> Why:
     """Why that holder is, or is not, running.
 

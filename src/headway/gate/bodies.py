@@ -22,9 +22,9 @@ CODINGS: Final = ("gzip", "x-gzip", "deflate")
 
 
 class _Message(msgspec.Struct):
-    """What is looked at of one message."""
+    """What is looked at of one message. msgspec reads these annotations, and compiled `Any` would be none."""
 
-    role: Any = None
+    role: msgspec.Raw = msgspec.Raw(b"")
     content: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -207,12 +207,14 @@ def conversation(read: Read, salt: str, client: str) -> str | None:
     messages = None if fields is None else fields.get("messages", fields.get("input"))
     if not salt or fields is None or messages is None:
         return None
-    seen: list[bytes | msgspec.Raw] = [salt.encode(), client.encode()]
-    seen.append(fields.get("system", fields.get("instructions", b"")))
+    seen: list[Any] = [salt.encode(), client.encode()]
+    system = fields.get("system", fields.get("instructions"))
+    if system is not None:
+        seen.append(system)
     try:
         for message in _MESSAGES.decode(messages):
             seen.append(message.content)
-            if message.role == "user":
+            if bytes(message.role) == b'"user"':
                 return _digest(seen)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         # the input of a response may be just what the user says
@@ -220,7 +222,8 @@ def conversation(read: Read, salt: str, client: str) -> str | None:
     return None
 
 
-def _digest(parts: list[bytes | msgspec.Raw]) -> str:
+def _digest(parts: list[Any]) -> str:
+    """Of bytes and Raws: the type stubs call a Raw bytes, which it's not, and compiled code believes them."""
     return hashlib.sha256(b"".join(parts)).hexdigest()[:24]
 
 

@@ -55,6 +55,11 @@ class Counts:
             yield _sample("wait_seconds_count", labels, below)
 
 
+def is_compiled() -> bool:
+    """Whether this gate's modules were compiled when it was installed."""
+    return not __file__.endswith(".py")
+
+
 def render(
     counts: Counts,
     lines: Mapping[str, Line],
@@ -72,9 +77,13 @@ def render(
         clients: open client connections.
         dropped: lines that the request log could not take.
     """
+    who = {"version": version, "gate": gate, "compiled": str(int(is_compiled()))}
     rows = [
         *_family(
-            "info", "gauge", "Which gate answers.", [_sample("info", {"version": version, "gate": gate}, 1)]
+            "info",
+            "gauge",
+            "Which gate answers; compiled: whether it's machine code.",
+            [_sample("info", who, 1)],
         )
     ]
     rows += _family("requests_total", "counter", "Requests that are over.", counts.requests())

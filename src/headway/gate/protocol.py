@@ -60,9 +60,10 @@ class Client(Connection):
         self.read_s = self.hub.now()
         if self.linger_s is not None:
             return
-        if self.exchange is not None:
-            data = self.exchange.feed(data)
-            if self.exchange is not None:
+        exchange = self.exchange
+        if exchange is not None:
+            data = exchange.feed(data)
+            if self.exchange is not None:  # it may be over by now
                 if data:
                     self._keep(data)
                 return
@@ -169,6 +170,11 @@ class Client(Connection):
         except BadRequest as error:
             self._refuse(error, read, id)
 
+    def _serves(self, exchange: Exchange) -> bool:
+        """Whether this is the request under way. A call, since the type of an attribute that was just set would stick:
+        compiled, None in its place is a TypeError."""
+        return self.exchange is exchange
+
     def _begin(self, head: RequestHead, length: int | None, id: str) -> None:
         hub = self.hub
         if head.method == "OPTIONS" and head.keep and not (head.chunked or length) and self._preflight(head):
@@ -177,12 +183,14 @@ class Client(Connection):
         exchange = Exchange(self, hub, look, length, id)
         self.exchange = exchange
         exchange.begin()
-        if self._pending and self.exchange is exchange:
+        if self._pending and self._serves(exchange):
             data, self._pending = self._pending, b""
             rest = exchange.feed(data)
             self._pending = rest + self._pending
             if len(self._pending) > PENDING_HIGH_BYTES:
                 self.pause("pipeline")
+            if self._pending and not self._serves(exchange):  # over at once: nobody else begins the next
+                hub.loop.call_soon(self._next)
 
     def _preflight(self, head: RequestHead) -> bool:
         """Answer a page's question whether it may ask: that needs no token. False for another request."""

@@ -44,7 +44,7 @@ class Machine:
         self.ports: dict[int, Process] = {}
         self.blind = False  # nobody can read these devices: sizes are all there is to go by
         self.unread = False  # for now: a model comes back all the same
-        self.frozen_since_s: float | None = None  # what they show is from then, and looks new
+        self.unseen_since_s: float | None = None  # nothing true was shown since then
         self._pid = 1000
 
     def add_card(self, name: str, total_bytes: int) -> Card:
@@ -68,10 +68,10 @@ class Machine:
         """Hold that much on each of the devices. False: out of memory, and nothing changed.
 
         Args:
-            asked_s: when the move began that this is part of. Growth of others since then, or since the readings
-                froze, excuses a shortage.
+            asked_s: when the move began that this is part of. Growth of others since then, or since nobody could
+                see it, excuses a shortage.
         """
-        seen_s = asked_s if self.frozen_since_s is None else min(asked_s, self.frozen_since_s)
+        seen_s = asked_s if self.unseen_since_s is None else min(asked_s, self.unseen_since_s)
         for device in devices:
             more = bytes_ - process.bytes_.get(device, 0)
             short = self.used_bytes(device) + more - self.cards[device].total_bytes
