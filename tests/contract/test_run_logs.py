@@ -10,6 +10,7 @@ import pytest
 
 from headway.cli.log import _rest
 from headway.host.linux_runs import LinuxRuns
+from headway.host.run_files import LogLimits
 from headway.ports import RunSpec
 from tests.parts.running import LIMIT_S
 from tests.waiting import wait_until
@@ -33,7 +34,7 @@ while True:
 
 @pytest.fixture
 def logged(tmp_path: Path) -> LinuxRuns:
-    return LinuxRuns(tmp_path / "runs", log_max_bytes=MAX_BYTES, log_kept=2, log_look_s=0.02)
+    return LinuxRuns(tmp_path / "runs", LogLimits(MAX_BYTES, kept=2, look_s=0.02))
 
 
 async def test_a_log_that_grows_without_end_stays_within_its_cap_and_loses_no_line_but_the_oldest(
@@ -83,7 +84,7 @@ async def test_a_log_that_may_not_be_copied_stays_as_it_is(logged: LinuxRuns, tm
 
 
 async def test_without_a_cap_nothing_is_rotated(tmp_path: Path) -> None:
-    runs = LinuxRuns(tmp_path / "runs", log_max_bytes=0, log_look_s=0.02)
+    runs = LinuxRuns(tmp_path / "runs", LogLimits(0, look_s=0.02))
     runs.launch(RunSpec(id="r", holder="h", argv=("sh", "-c", "yes x | head -c 50000")))
     await wait_until(lambda: (state := runs.read("r")) is not None and state.gone, LIMIT_S)
     assert [path.name for path in runs.directory("r").glob("log*")] == ["log"]

@@ -11,7 +11,7 @@ from headway.config.adhoc import adhoc
 from headway.config.build import build
 from headway.config.load import load
 from headway.core.decide import decide
-from headway.core.model import Job, Move
+from headway.core.model import Move
 from headway.drivers.registry import DRIVERS
 from headway.errors import Refused
 from tests.core.make import Scene, dev, job_spec, service_spec
@@ -27,6 +27,7 @@ AUTO = {
     "nothing is known": ("", ("restart", False)),
     "it was said: auto": ('driver = "auto"', ("restart", False)),
     "it was said: restart": ('driver = "restart"', ("restart", True)),
+    "it was said: none": ('driver = "restart"\nresumable = true\nstep_aside = "none"', ("restart", False)),
 }
 
 
@@ -76,13 +77,6 @@ def test_one_that_would_lose_its_work_starts_only_where_no_model_is(scene: Scene
 def test_a_person_may_start_it_anyway() -> None:
     scene = Scene(24).service().job(ALONE, "stopped", anyway=True)
     assert decide(scene.s).verdicts["train"].code == "beside_model", "the model is on its way out for it"
-
-
-def test_one_that_runs_where_a_model_comes_later_goes_on_until_its_room_is_needed() -> None:
-    scene = Scene(24).service(form="stopped").job(ALONE)
-    assert not [a for a in decide(scene.s).actions if isinstance(a, Move)]
-    job = scene.s.holders["train"]
-    assert isinstance(job, Job)
 
 
 def test_one_without_devices_is_in_nobody_s_way() -> None:

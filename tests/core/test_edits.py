@@ -8,6 +8,7 @@ import pytest
 
 from headway.core import wishes
 from headway.core.commands import ClearJobs, Command, EditJob, Reply, SetWish
+from headway.core.edits import AGE_S
 from headway.core.model import Job
 from tests.core.make import Scene, job_spec
 
@@ -56,6 +57,22 @@ def test_more_retries_are_more_attempts() -> None:
     assert of(scene, "j1").attempts_left == 5
     edited(scene, "j1", retries=0)
     assert of(scene, "j1").attempts_left == 0
+
+
+def test_one_at_the_front_after_its_max_wait_stays_there_and_has_its_new_rank_after_its_run() -> None:
+    scene = Scene(24).job(job_spec(priority=50), "stopped", key=-1e9, own_key=7.0, fronted=True)
+    edited(scene, "train", priority=51)
+    job = of(scene, "train")
+    assert (job.key, job.own_key, job.fronted) == (-1e9, 7.0 - AGE_S, True)
+
+
+def test_an_edit_holds_beside_what_its_recipe_says_from_its_next_start_on() -> None:
+    scene = Scene(24).job(
+        job_spec(goal="old"), "running", recipe="train", coming=job_spec(goal="old", retries=2)
+    )
+    edited(scene, "train", goal="new")
+    coming = of(scene, "train").coming
+    assert coming is not None and (coming.goal, coming.retries) == ("new", 2)
 
 
 WRONG = {

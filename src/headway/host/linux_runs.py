@@ -21,7 +21,7 @@ from pathlib import Path
 from headway.host import linux_net
 from headway.host.cgroups import Scopes
 from headway.host.linux_proc import first_death, process, send, ticks_now
-from headway.host.run_files import RunFiles
+from headway.host.run_files import USUAL, LogLimits, RunFiles
 from headway.host.run_trees import Name, RunTrees
 from headway.ports import RunSpec, RunState
 
@@ -36,14 +36,10 @@ NOT_FOR_RUNS = re.compile(r"NOTIFY_SOCKET|WATCHDOG_(PID|USEC)|LISTEN_(PID|FDS|FD
 
 
 class LinuxRuns:
-    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs.
-    Every `log_look_s` a log larger than `log_max_bytes` (0: never) begins anew; `log_kept` older parts stay beside it.
-    """
+    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs."""
 
-    def __init__(
-        self, directory: Path, log_max_bytes: int = 16 << 20, log_kept: int = 3, log_look_s: float = 2.0
-    ) -> None:
-        self._log = {"log_max_bytes": log_max_bytes, "log_kept": log_kept, "log_look_s": log_look_s}
+    def __init__(self, directory: Path, logs: LogLimits = USUAL) -> None:
+        self.logs = logs  # of runs that start from now on
         self._directory = directory.absolute()
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -74,7 +70,7 @@ class LinuxRuns:
         files = self._files(spec.id)
         # ids are unique in one state directory, tokens on the whole machine
         token = f"{spec.id}.{secrets.token_hex(8)}"
-        lock = files.create(spec, token, self._scopes.make(spec.id), self._log)
+        lock = files.create(spec, token, self._scopes.make(spec.id), self.logs)
         try:
             log = os.open(files.directory / spec.log_name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:

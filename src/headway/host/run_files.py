@@ -7,7 +7,6 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,18 +19,30 @@ TAIL_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class LogLimits:
+    """Every `look_s` a log larger than `max_bytes` (0: never) begins anew; `kept` older parts stay beside it."""
+
+    max_bytes: int = 16 << 20
+    kept: int = 3
+    look_s: float = 2.0
+
+
+USUAL = LogLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class RunFiles:
     """`runs/ID`. Nothing is remembered here: each call reads."""
 
     directory: Path
 
     def create(
-        self, spec: RunSpec, token: str, scope: Path | None = None, log: Mapping[str, float] | None = None
+        self, spec: RunSpec, token: str, scope: Path | None = None, logs: LogLimits | None = None
     ) -> int:
         """Make the directory with its spec, locked before anybody can see it; returns the lock's descriptor.
 
         `token` is like no other on this machine; `scope` is the cgroup that the command enters before it runs.
-        `log` says how large its log may grow: log_max_bytes, log_kept, log_look_s; see shim.py.
+        `logs` says how large its log may grow; None: without end.
 
         Raises:
             FileExistsError: the id was used before.
@@ -44,7 +55,7 @@ class RunFiles:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             entered: dict[str, Any] = {"token": token, "scope": str(scope) if scope else None}
-            entered |= log or {}
+            entered |= {f"log_{name}": value for name, value in asdict(logs).items()} if logs else {}
             write_whole(half_made / SPEC, {**asdict(spec), "env": dict(spec.env), **entered})
             try:
                 half_made.rename(self.directory)
