@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from headway.api.parts import find
 from headway.core.commands import Reply
 from headway.core.model import Placement, Snapshot
-from headway.core.units import parse_duration
 
 
 class Body(BaseModel):
@@ -54,21 +53,7 @@ Word = Annotated[str, Field(min_length=1, max_length=200)]
 Label = Annotated[str, Field(max_length=500)]
 
 
-def _seconds(value: object) -> float | None:
-    """A duration in words, or a number of seconds."""
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    return parse_duration(str(value))
-
-
-Duration = Annotated[
-    float | None,
-    BeforeValidator(_seconds),
-    Field(None, gt=0, le=366 * 86400, allow_inf_nan=False, description='seconds, or words such as "2h"'),
-    WithJsonSchema(
-        {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}, {"type": "null"}]}
-    ),
-]
+Seconds = Annotated[float | None, Field(None, gt=0, le=366 * 86400, allow_inf_nan=False)]
 
 
 class Said(Body):
@@ -79,8 +64,8 @@ class Said(Body):
     after: list[Word] | None = Field(None, max_length=1000)
     after_ok: list[Word] | None = Field(None, max_length=1000)
     retries: int | None = Field(None, ge=0, le=1000)
-    max_runtime: Duration = None
-    stall_after: Duration = None
+    max_runtime_s: Seconds = None
+    stall_after_s: Seconds = None
     oom_exit_code: int | None = Field(None, ge=1, le=255)
     goal: str | None = Field(None, max_length=2000)
     tags: list[Word] | None = Field(None, max_length=100)
@@ -102,16 +87,17 @@ class Said(Body):
                 value = tuple(dict.fromkeys(find(snapshot, one, "job") for one in value))
             elif name == "tags":
                 value = tuple(dict.fromkeys(value))
-            found[SECONDS.get(name, name)] = value
+            found[name] = value
         return found
 
 
-SECONDS = {"max_runtime": "max_runtime_s", "stall_after": "stall_after_s"}
-CLEARED = ("max_runtime", "stall_after", "oom_exit_code", "goal", "colour")  # null takes the value away
+CLEARED = ("max_runtime_s", "stall_after_s", "oom_exit_code", "goal", "colour")  # null takes the value away
 
 
 class EditBody(Said):
     """New values; what is left out stays as it is, null takes a value away."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     @model_validator(mode="after")
     def something(self) -> Self:
@@ -122,6 +108,8 @@ class EditBody(Said):
 
 class SelectBody(ReasonBody):
     """Who is meant: ids, names, or groups such as tag=eval and state=queued,name=train*; or all of them."""
+
+    model_config = one_of({"targets": {"minItems": 1}}, {"all": {"const": True}})
 
     targets: list[Word] = Field(default_factory=list, max_length=10_000)
     all: bool = False

@@ -10,7 +10,9 @@ from headway.cli.ask import Session, json_flag, pass_session
 from headway.cli.saying import Priority, said_body, said_options
 from headway.cli.wishes import report, select, whom
 
-CLEARS = ("max_runtime", "stall_after", "goal", "colour")
+CLEARS = ("max_runtime_s", "stall_after_s", "goal", "colour")
+
+NAMES = {"max-time": "max_runtime_s", "stall-after": "stall_after_s"}
 
 
 @click.command()
@@ -46,7 +48,7 @@ def edit(
     whom("edit", targets, all_)
     changes = said_body(given)
     for word in without:
-        name = {"max-time": "max_runtime"}.get(word, word.replace("-", "_"))
+        name = NAMES.get(word, word.replace("-", "_"))
         if name in changes:
             raise click.UsageError(f"--no {word} contradicts what you give for it: leave one of them out.")
         changes[name] = None if name in CLEARS else {} if name == "labels" else []

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from headway.cli.duration import Duration
+
 PRIORITY_WORDS = {"background": 20, "normal": 50, "high": 80}
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -59,10 +61,13 @@ def said_options(function: F) -> F:
             "--retries", type=click.IntRange(0, 1000), help="Further attempts after a failure.  [default: 0]"
         ),
         click.option(
-            "--max-time", "max_runtime", metavar="DURATION", help="Running time, such as 2h; then it is held."
+            "--max-time", "max_runtime_s", type=Duration(), help="Running time, such as 2h; then it is held."
         ),
         click.option(
-            "--stall-after", metavar="DURATION", help="Tell me when it shows no sign of work for so long."
+            "--stall-after",
+            "stall_after_s",
+            type=Duration(),
+            help="Tell me when it shows no sign of work for so long.",
         ),
         click.option("--goal", help="What it is for, in your words."),
         click.option("--tag", "tags", multiple=True, help="A word to find it by. May be repeated."),

@@ -84,7 +84,7 @@ class People:
         if verb == "edit":
             body = {"targets": [self._some_job(jobs)], "changes": {"priority": chance.choice([10, 60, 90])}}
             if chance.random() < 0.5:
-                body["changes"]["max_runtime"] = chance.choice([20, 300, None])
+                body["changes"]["max_runtime_s"] = chance.choice([20, 300, None])
         if verb == "clear":
             body = {"targets": ["state=done"]}
         self.world.api("POST", f"/api/v1/select/{verb}", body, lambda status, reply: None)
