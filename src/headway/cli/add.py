@@ -17,8 +17,9 @@ from headway.client import segment
 ASIDE = {
     "park": "When a model needs the device it parks, and goes on where it was.",
     "restart": "When a model needs the device it is stopped, and started again from its saved point if it has one.",
-    "none": "It would lose its work when a model needs the device, so it starts only where no model is. Say how it "
-    "saves (--resumable, or `saved` in a recipe), or let it lose its work: headway start {id} --anyway",
+    "none": "It would lose its work when a model needs the device, so it starts only where no model is, or in a "
+    "window. Say how it saves (--resumable, or `saved` in a recipe), or let it lose its work: "
+    "headway start {id} --anyway",
 }
 
 

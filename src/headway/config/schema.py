@@ -232,8 +232,7 @@ class JobConfig(Holder):
 
     driver: Literal["auto", "restart", "command"] = "auto"
     """How it steps aside. restart stops it and starts it anew. command lets it live, and frees its memory by park and
-    resume. auto: command with `park` and `resume`, restart with `saved` or `resumable`; else it does not step aside,
-    and starts only on devices that no model uses (`headway start --anyway` overrides that)."""
+    resume. auto: command with `park` and `resume`, restart with `saved` or `resumable`; else `step_aside` is none."""
     start: Argv
     """Command that does the work, in the foreground."""
     park: Argv | None = None
@@ -252,8 +251,8 @@ class JobConfig(Holder):
     """gap: only while no model is awake beside it. share: beside one, if it fits. yield: beside one, if it fits, and
     frozen while it answers. window: like gap, and only while a window is open."""
     step_aside: Literal["auto", "none"] = "auto"
-    """auto: it is parked where it can be, else stopped and started anew. none: it is not ended for others as long as
-    that can be helped: where a service uses its device it runs in windows only, elsewhere at any time."""
+    """auto: as its driver says. none: it would lose its work, so where a service uses its device it starts in windows
+    only, elsewhere at any time; `headway start --anyway` overrides that."""
     priority: Priority = 50
     """0 to 100, or background (20), normal (50), high (80); higher goes first."""
     after: Words = ()

@@ -11,6 +11,7 @@ from headway.core.model import HolderId, Job, Snapshot, Verdict
 from headway.core.rows import LostRow
 from headway.core.rules import job_places
 from headway.core.told import UNHEALTHY
+from headway.core.windows import tied
 from headway.core.worked import ran_s, unsaved_s
 
 Known = Mapping[str, tuple[float, ...]]
@@ -71,7 +72,7 @@ def job_fields(job: Job, s: Snapshot, known: Known = NONE) -> dict[str, Any]:
 
 def step_aside(job: Job) -> str:
     """How it gives its memory back, in one word."""
-    if not job.spec.steps_aside and not job.anyway:
+    if tied(job):
         return "none"
     return "park" if job.form_named("parked") else "restart"
 
