@@ -351,3 +351,37 @@ def test_a_limit_that_passed_is_noted_on_the_next_rung() -> None:
     assert (pending.rung, pending.source, pending.to, pending.kill) == (1, "running", "stopped", True)
     assert pending.started_s == NOW_S - 1  # one clock for all rungs
     assert steps.limit_at_s(pending) == NOW_S + 10
+
+
+OTHER = service_spec("other", 16, argv=())  # somebody else starts it
+BLIND = {
+    # name: (what else there is, what is done for a model that is asked for)
+    "a model comes back although the meter says nothing": (model_away(), [("chat", "awake")]),
+    "but not beside a server that somebody else started": (model_away().service(OTHER, run=None), []),
+    "nor while one that makes room has not yet": (
+        model_away().service(service_spec("other", 16, asleep=1, argv=()), run=None),
+        [("other", "close")],
+    ),
+    "nor beside one that sleeps": (
+        model_away().service(service_spec("other", 16, asleep=1, argv=()), "asleep", run=None),
+        [],
+    ),
+    "nor where nobody knows on which device it is": (model_away().service(OTHER, on=(), run=None), []),
+    "nor beside one whose form is not known": (model_away().service(OTHER, None, run=None), []),
+    "once that is gone it does": (model_away().service(OTHER, "stopped", run=None), [("chat", "awake")]),
+    "on a device of its own it does": (
+        Scene(24, 24).service(form="stopped", demand=ASKED).service(OTHER, on=("gpu1",), run=None),
+        [("chat", "awake")],
+    ),
+    "nor beside a job that lives": (
+        model_away().job(job_spec(placement="share")),
+        [("train", "stopped")],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLIND)
+def test_the_way_back_of_a_model_without_a_meter(name: str) -> None:
+    scene, expected = BLIND[name]
+    scene.read(free_bytes=None, used_bytes=None, trouble="it answers N/A")
+    assert said(decide(scene.s)) == expected

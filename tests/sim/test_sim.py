@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from typing import Any
@@ -248,16 +249,19 @@ def test_a_promise_to_more_than_there_is_found_by_the_machine_itself() -> None:
     assert machine.used_bytes(card.id) == 16 * GIB
 
 
-@pytest.mark.parametrize(("unseen_since_s", "wrong"), ((None, 1), (60.0, 0), (99.0, 1)))
+@pytest.mark.parametrize(
+    ("unseen_s", "wrong"),
+    [((60.0, math.inf), 0), ((60.0, 105.0), 0), ((60.0, 90.0), 1), ((99.0, math.inf), 1), (None, 1)],
+)
 def test_what_a_stranger_took_while_nobody_could_see_it_is_nobody_s_fault(
-    unseen_since_s: float | None, wrong: int
+    unseen_s: tuple[float, float] | None, wrong: int
 ) -> None:
-    now_s = 70.0
+    """It took the memory at 70 s; at 100 s a job was started."""
     found: list[str] = []
-    machine = Machine(lambda: now_s, found.append)
+    machine = Machine(lambda: 70.0, found.append)
     card = machine.add_card("gpu0", 24 * GIB)
     assert machine.take(machine.process(), (card.id,), 16 * GIB, 0.0)
-    machine.unseen_since_s = unseen_since_s
+    machine.unseen_s = unseen_s or machine.unseen_s
     assert not machine.take(machine.process("j1.1"), (card.id,), 12 * GIB, 100.0)
     assert len(found) == wrong
 

@@ -132,12 +132,10 @@ class Steps:
         return sum(isinstance(holder, Job) and holder.lane == lane for holder in begun)
 
     def _provably_alone(self, holder: Holder, devices: fit.Devices) -> bool:
-        """No other holder of ours is on these devices, by process evidence."""
+        """No other holder that is known to us is on these devices, by process evidence."""
         others = (self.s.holders[hid] for hid in self.s.present if hid != holder.id)
         return not any(
-            set(other.devices) & set(devices)
-            and ((other.run and other.run.alive) or (isinstance(other, Lease) and other.form != other.bottom))
-            for other in others
+            _is_there(other) and (not other.devices or set(other.devices) & set(devices)) for other in others
         )
 
     def _blocked_for_start(self, holder: Holder, devices: fit.Devices, found: MoveRule) -> bool:
@@ -319,3 +317,10 @@ def still_moving(moving: Pending, holder: Holder, s: Snapshot) -> Verdict:
             )
         return Verdict(code="verifying", facts=facts)
     return Verdict(code="moving", facts={**facts, "from": moving.source})
+
+
+def _is_there(holder: Holder) -> bool:
+    """May a process of it live? Of one that is not ours only its own answer tells."""
+    if isinstance(holder, Lease) or (isinstance(holder, Service) and not holder.spec.argv):
+        return holder.form != holder.bottom
+    return holder.run is not None and holder.run.alive

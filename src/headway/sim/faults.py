@@ -108,11 +108,11 @@ def _meter(world: World, mode: str, at_most_s: float) -> bool:
     if world.meter_mode != "ok":
         return False
     world.meter_mode = mode
-    world.machine.unread, world.machine.unseen_since_s = mode != "frozen", world.loop.now_s
+    world.machine.hide(unread=mode != "frozen")
 
     def over() -> None:
         world.meter_mode = "ok"
-        world.machine.unread, world.machine.unseen_since_s = False, None
+        world.machine.show()
 
     world.until_healed(world.chance.uniform(1.0, at_most_s), over)
     return True

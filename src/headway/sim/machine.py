@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -44,7 +45,7 @@ class Machine:
         self.ports: dict[int, Process] = {}
         self.blind = False  # nobody can read these devices: sizes are all there is to go by
         self.unread = False  # for now: a model comes back all the same
-        self.unseen_since_s: float | None = None  # nothing true was shown since then
+        self.unseen_s = (math.inf, -math.inf)  # from when to when nothing true was shown, the last time
         self._pid = 1000
 
     def add_card(self, name: str, total_bytes: int) -> Card:
@@ -60,6 +61,14 @@ class Machine:
         self.processes[found.pid] = found
         return found
 
+    def hide(self, unread: bool) -> None:
+        """Nothing true is shown from now on; `unread`: nothing at all."""
+        self.unread, self.unseen_s = unread, (self._now_s(), math.inf)
+
+    def show(self) -> None:
+        """What is shown is true again."""
+        self.unread, self.unseen_s = False, (self.unseen_s[0], self._now_s())
+
     def used_bytes(self, device: DeviceId) -> int:
         held = sum(p.bytes_.get(device, 0) for p in self.processes.values())
         return held + self.cards[device].lingering_bytes
@@ -71,7 +80,8 @@ class Machine:
             asked_s: when the move began that this is part of. Growth of others since then, or since nobody could
                 see it, excuses a shortage.
         """
-        seen_s = asked_s if self.unseen_since_s is None else min(asked_s, self.unseen_since_s)
+        since_s, until_s = self.unseen_s
+        seen_s = min(asked_s, since_s) if asked_s <= until_s else asked_s
         for device in devices:
             more = bytes_ - process.bytes_.get(device, 0)
             short = self.used_bytes(device) + more - self.cards[device].total_bytes
