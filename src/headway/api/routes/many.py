@@ -40,7 +40,13 @@ class Many:
     dry_run: bool = False
 
 
-@router.post("/{verb}", status_code=202, response_model=Many)
+DRY: dict[int | str, dict[str, Any]] = {
+    200: {"model": Many, "description": "With `dry_run`: whom it means; nothing was asked."}
+}
+WHERE = {"Location": "/api/v1/jobs"}
+
+
+@router.post("/{verb}", status_code=202, response_model=Many, responses=DRY)
 async def command(
     verb: Verb | Literal["clear", "edit"],
     body: SelectBody,
@@ -55,10 +61,10 @@ async def command(
         found = [Answered(hid, True, "dry_run") for hid in ids]
         return answer(Many, Many(found, parts.hub.revision, dry_run=True), 200)
     if verb == "clear":
-        return answer(Many, await _clear(parts, ids, peer), 202)
+        return answer(Many, await _clear(parts, ids, peer), 202, WHERE)
     replies = await asyncio.gather(*(parts.submit(_command(verb, hid, body, peer, parts)) for hid in ids))
     results = [_answered(hid, reply) for hid, reply in zip(ids, replies, strict=True)]
-    return answer(Many, Many(results, max((reply.rev for reply in replies), default=0)), 202)
+    return answer(Many, Many(results, max((reply.rev for reply in replies), default=0)), 202, WHERE)
 
 
 def _command(verb: str, hid: HolderId, body: SelectBody, peer: Peer, parts: Parts) -> Command:
