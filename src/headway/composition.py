@@ -45,6 +45,7 @@ from headway.host.linux import LinuxClock, LinuxHost, user_name
 from headway.host.linux_runs import LinuxRuns
 from headway.host.linux_visitors import LinuxProcesses
 from headway.host.log_file import log_to
+from headway.host.run_files import LogLimits
 from headway.host.systemd import Systemd
 from headway.meters.child import ChildMeter
 from headway.meters.combined import CombinedMeter
@@ -125,7 +126,7 @@ class Service:
     def __init__(self, paths: Paths, config: Running, sockets: _Sockets) -> None:
         self.paths, self.config, self.built, self.sockets = paths, config, config.built, sockets
         self.host = LinuxHost()
-        self.runs = LinuxRuns(paths.runs_dir)
+        self.runs = LinuxRuns(paths.runs_dir, log_limits(self.built))
         self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
         self.reader = SqliteReader(paths.database)
@@ -229,6 +230,7 @@ class Service:
             tail=self.runs.log_tail,
             processes=self.processes,
             lease_moves=DRIVERS["lease"].moves,
+            run=self.runs.read,
             log_path=lambda run_id: str(self.runs.directory(run_id) / "log"),
             gate_url=lambda: gate_url(self.paths.run_dir, self.built.gate.host),
             url=self._url(),
@@ -242,6 +244,7 @@ class Service:
     def _heard(self, built: Built, http: aiohttp.ClientSession) -> None:
         self.alerts.use(alert_ways(built, http))
         self.calendar = Calendar(built.windows)
+        self.runs.logs = log_limits(built)
 
     def _reload(self) -> None:
         """SIGHUP: one while a config is being applied is another look at the file after that."""
@@ -262,6 +265,10 @@ class Service:
     def _event(self, event: Event) -> None:
         log.info(event.code, holder=event.holder, **{k: v for k, v in event.facts.items() if k != "holder"})
         self.alerts.note(event, lambda: phrases.told(event.code, event.holder, event.facts))
+
+
+def log_limits(built: Built) -> LogLimits:
+    return LogLimits(built.log_max_bytes, built.log_kept)
 
 
 def alert_ways(built: Built, http: aiohttp.ClientSession) -> list[AlertWay]:

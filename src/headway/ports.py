@@ -68,6 +68,7 @@ class RunState:
     port: int | None = None
     kind: str = "main"
     error: str | None = None  # why the command could not be executed
+    started_s: float | None = None  # boottime
 
     @property
     def ended(self) -> bool:
@@ -110,6 +111,9 @@ class Runs(Protocol):
 
     def signal(self, run_id: str, freeze: bool) -> None:
         """Freeze or thaw the whole tree."""
+
+    def busy_s(self, run_id: str) -> float | None:
+        """Processor time of the living tree, ended children included; None: nothing of it lives. May take a while."""
 
     def log_tail(self, run_id: str, lines: int) -> list[str]: ...
 

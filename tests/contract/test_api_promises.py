@@ -245,6 +245,18 @@ async def test_a_move_in_an_order_that_has_changed_is_refused(api: Served) -> No
     assert weak[0] == 412
 
 
+async def test_of_several_only_the_first_that_moves_asks_for_the_order_that_was_seen(api: Served) -> None:
+    """Its own move makes another order; that is no reason to refuse the others."""
+    who = await admin(api)
+    seen = (await api.raw("GET", "/api/v1/queue"))[1]["etag"]
+    move = {"target": ["j4", "j1"], "where": "top"}
+    assert (await api.raw("POST", "/api/v1/queue/move", move, Authorization=who, If_Match=seen))[0] == 202
+    assert api.inbox.given == [
+        MoveJob(target="j1", where="top", seen=api.hub.snapshot.queue["gpu"], by="token all"),
+        MoveJob(target="j4", where="top", by="token all"),
+    ]
+
+
 def test_the_mark_of_an_order_changes_with_it_and_with_nothing_else() -> None:
     mark, base = OrderMark(), {"gpu": ((1.0, "j1"), (2.0, "j2")), "cpu": ((1.0, "j3"),)}
     first = mark.of(base)

@@ -30,17 +30,23 @@ CONFIG = SchemathesisConfig.from_dict(
     {
         "generation": {"max-examples": EXAMPLES, "database": "none", "deterministic": not WHOLE},
         # what a driver, a recipe or a program can take, which processes live and what fits is not in the document:
-        # what fits it may be refused
+        # what fits it may be refused, and so may a group of jobs that says nothing
         "operations": [
             {
-                "include-name": f"POST /api/v1/{what}",
+                "include-name": what,
                 "checks": {
                     "positive_data_acceptance": {
                         "expected-statuses": ["2xx", "401", "403", "404", "409", "422"]
                     }
                 },
             }
-            for what in ("jobs", "leases", "claims", "windows")
+            for what in (
+                *(
+                    f"POST /api/v1/{path}"
+                    for path in ("jobs", "leases", "claims", "windows", "select/{verb}")
+                ),
+                "GET /api/v1/jobs",
+            )
         ]
         + [
             # a POST to this path is one of a verb called "log", and there is none: 422

@@ -158,7 +158,7 @@ async def test_commands(api: Served, home: Path, line: str, expected: tuple[Comm
 async def test_one_verb_for_several(api: Served, home: Path) -> None:
     result = await headway(home, "hold", "j2", "j3", "--json")
     assert [command.target for command in api.inbox.given if isinstance(command, SetWish)] == ["j2", "j3"]
-    assert len(json.loads(result.stdout)) == 2
+    assert [one["id"] for one in json.loads(result.stdout)] == ["j2", "j3"]
 
 
 # ---------------------------------------------------------------- exits

@@ -135,6 +135,20 @@ def test_a_job_is_built_whole(tmp_path: Path) -> None:
     assert render.cwd == str(Path.home())
 
 
+def test_what_an_owner_says_of_a_job_s_limits_arrives(tmp_path: Path) -> None:
+    text = (
+        'max_runtime = "2h"\nstall_after = "5min"\noom_exit_code = 7\nhealth = ["h"]\nhealth_every = "30s"\n'
+        'summary = ["s"]\nlabels = { a = "b" }\ncolour = "teal"\n'
+    )
+    ((spec, _),) = built(tmp_path, TRAIN + text).recipes
+    assert (spec.max_runtime_s, spec.stall_after_s, spec.oom_exit_code) == (7200.0, 300.0, 7)
+    assert (spec.health, spec.health_every_s, spec.summary) == (("h",), 30.0, ("s",))
+    assert (spec.labels, spec.colour) == ({"a": "b"}, "teal")
+    (tmp_path / "other").mkdir()
+    made = built(tmp_path / "other", '[headway]\nlog_max = "1MiB"\nlog_kept = 9\n')
+    assert (made.log_max_bytes, made.log_kept) == (1 << 20, 9)
+
+
 def test_defaults_are_those_of_the_core(tmp_path: Path) -> None:
     made = built(tmp_path, CHAT + TRAIN)
     assert made.policy == Policy() and made.mode == "shadow"

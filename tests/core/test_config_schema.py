@@ -114,7 +114,7 @@ WRONG = {
     "an unknown key": (CHAT + "queue_maxx = 1\n", ".service.chat.queue_maxx"),
     "an unknown table": ("[services.chat]\n", ".services"),
     "a key inside a table inside": (CHAT + "memory = {awak = 1}\n", ".service.chat.memory.awak"),
-    "a missing key": ('[job.train]\nstart = ["x"]\n', ".job.train"),
+    "a missing key": ('[job.train]\ngpus = 1\n', ".job.train"),
     "a duration without a unit": ('[headway]\ngap_min = "90"\n', ".headway.gap_min"),
     "a size in other words": (CHAT + 'memory = {awake = "lots"}\n', ".service.chat.memory.awake"),
     "a command as one text": (TRAIN.replace('["train"]', '"train"'), ".job.train.start"),

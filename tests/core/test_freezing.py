@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from headway.core import words
+from headway.core import budgets, told, words
 from headway.core.commands import SetWish, StartWindow
 from headway.core.decide import decide
 from headway.core.ends import run_ended
 from headway.core.fold import decided
-from headway.core.model import GIB, Move, Policy, Signal
-from headway.core.view import ran_s
+from headway.core.model import GIB, Job, Move, Policy, Signal
+from headway.core.worked import ran_s
 from tests.core.lease_scene import settled
 from tests.core.make import T0_S, Scene, job_spec, service_spec
 from tests.core.test_rules import stays, verdict, with_mode
@@ -74,6 +75,12 @@ def test_a_frozen_job_is_thawed_before_it_is_asked_to_leave(verb: Any) -> None:
     assert isinstance(found[1], Move) and found[1].holder == "train"
 
 
+def train(scene: Scene) -> Job:
+    job = scene.s.holders["train"]
+    assert isinstance(job, Job)
+    return job
+
+
 def turned(scene: Scene, now_s: float) -> Scene:
     draft = scene.at(now_s).draft()
     decided(draft, decide(draft.view()))
@@ -83,13 +90,27 @@ def turned(scene: Scene, now_s: float) -> Scene:
 
 def test_frozen_time_is_no_running_time_and_it_says_that_it_is_frozen_and_why() -> None:
     scene = turned(busy(since_s=T0_S - 100.0), T0_S)
-    job = scene.s.holders["train"]
+    job = train(scene)
     assert words.state(job, scene.s) == "frozen" and verdict(scene, "train").code == "frozen"
-    assert ran_s(job, scene.at(T0_S + 40.0).s) == 100.0  # type: ignore[arg-type]
+    assert ran_s(job, T0_S + 40.0) == 100.0
     scene.put(_quiet(scene))
-    job = turned(scene, T0_S + 50.0).s.holders["train"]
+    job = train(turned(scene, T0_S + 50.0))
     assert words.state(job, scene.s) == "running"
-    assert ran_s(job, scene.at(T0_S + 60.0).s) == pytest.approx(110.0)  # type: ignore[arg-type]
+    assert ran_s(job, T0_S + 60.0) == pytest.approx(110.0)
+
+
+def test_while_it_is_frozen_it_does_not_stall_and_uses_up_no_max_runtime() -> None:
+    scene = busy(since_s=T0_S - 20.0)
+    spec = replace(train(scene).spec, stall_after_s=30.0, max_runtime_s=30.0)
+    scene = turned(scene.put(replace(train(scene), spec=spec)), T0_S)
+    for now_s in (T0_S + 20.0, T0_S + 45.0):
+        job = train(turned(scene, now_s))
+        assert job.frozen_by_gate and not job.stalled and job.wish == "run"
+    scene.put(_quiet(scene))
+    job = train(turned(scene, T0_S + 50.0))
+    assert (told.stalls_s(job), budgets.due_s(job)) == (T0_S + 60.0, T0_S + 60.0)
+    job = train(turned(scene, T0_S + 61.0))
+    assert job.stalled and job.wish == "pause"
 
 
 def _quiet(scene: Scene) -> Any:

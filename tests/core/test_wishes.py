@@ -8,8 +8,17 @@ from typing import Any
 import pytest
 
 from headway.core import wishes
-from headway.core.commands import AddJob, Command, Configure, MoveJob, Reply, SetMode, SetWish
-from headway.core.draft import Draft
+from headway.core.commands import (
+    AddJob,
+    ClearJobs,
+    Command,
+    Configure,
+    EditJob,
+    MoveJob,
+    Reply,
+    SetMode,
+    SetWish,
+)
 from headway.core.model import Ended, Job
 from tests.core.make import Scene, dev, gib, job_spec, service_spec
 
@@ -17,7 +26,7 @@ pytestmark = pytest.mark.core
 
 GPU = (dev("gpu0"),)
 PARKS = job_spec(parked=1)
-VERBS = ("hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
+VERBS = ("hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry", "start")
 
 
 def says(scene: Scene, command: Command) -> Reply:
@@ -46,46 +55,49 @@ def moves(form: str, to: str, **given: Any) -> Scene:
 
 # What each of VERBS makes of the wish, per phase. "-" : refused as already ended.
 PHASES: dict[str, tuple[Scene, tuple[str, ...]]] = {
-    "queued": (job(), ("hold", "run", "hold", "run", "hold", "hold", "hold", "cancelled", "(not_ended)")),
+    "queued": (
+        job(),
+        ("hold", "run", "hold", "run", "hold", "hold", "hold", "cancelled", "(not_ended)", "run"),
+    ),
     "held": (
         job(wish="hold"),
-        ("hold", "run", "hold", "run", "hold", "hold", "hold", "cancelled", "(not_ended)"),
+        ("hold", "run", "hold", "run", "hold", "hold", "hold", "cancelled", "(not_ended)", "run"),
     ),
     "starting": (
         moves("stopped", "running"),
-        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)", "run"),
     ),
     "running": (
         job("running"),
-        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)", "run"),
     ),
     "running, held": (
         job("running", wish="hold"),
-        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)", "run"),
     ),
     "parking": (
         moves("running", "parked", wish="pause"),
-        ("pause", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+        ("pause", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)", "run"),
     ),
     "parked": (
         job("parked"),
-        ("hold", "run", "hold", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+        ("hold", "run", "hold", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)", "run"),
     ),
     "resuming": (
         moves("parked", "running"),
-        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+        ("hold", "run", "pause", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)", "run"),
     ),
     "winding down": (
         job("running", wish="wind_down"),
-        ("wind_down", "run", "wind_down", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)"),
+        ("wind_down", "run", "wind_down", "run", "wind_down", "stop", "kill", "cancel", "(not_ended)", "run"),
     ),
     "stopping": (
         moves("running", "stopped", wish="stop"),
-        ("stop", "run", "stop", "run", "stop", "stop", "kill", "cancel", "(not_ended)"),
+        ("stop", "run", "stop", "run", "stop", "stop", "kill", "cancel", "(not_ended)", "run"),
     ),
     "being killed": (
         moves("running", "stopped", wish="kill"),
-        ("kill", "run", "kill", "run", "kill", "kill", "kill", "cancel", "(not_ended)"),
+        ("kill", "run", "kill", "run", "kill", "kill", "kill", "cancel", "(not_ended)", "run"),
     ),
     "being cancelled": (
         moves("running", "stopped", wish="cancel"),
@@ -99,14 +111,15 @@ PHASES: dict[str, tuple[Scene, tuple[str, ...]]] = {
             "cancel",
             "cancel",
             "(cancelled)",
+            "(cancelled)",
         ),
     ),
-    "done": (job(ended="done"), ("-", "-", "-", "-", "-", "-", "-", "-", "run")),
-    "failed": (job(ended="failed"), ("-", "-", "-", "-", "-", "-", "-", "-", "run")),
-    "lost": (job(ended="lost"), ("-", "-", "-", "-", "-", "-", "-", "-", "run")),
+    "done": (job(ended="done"), ("-", "-", "-", "-", "-", "-", "-", "-", "run", "-")),
+    "failed": (job(ended="failed"), ("-", "-", "-", "-", "-", "-", "-", "-", "run", "-")),
+    "lost": (job(ended="lost"), ("-", "-", "-", "-", "-", "-", "-", "-", "run", "-")),
     "cancelled": (
         job(ended="cancelled", wish="cancel"),
-        ("-", "(cancelled)", "-", "(cancelled)", "-", "-", "-", "-", "(cancelled)"),
+        ("-", "(cancelled)", "-", "(cancelled)", "-", "-", "-", "-", "(cancelled)", "(cancelled)"),
     ),
 }
 
@@ -121,19 +134,48 @@ def test_every_verb_in_every_phase(phase: str) -> None:
     assert found == ["(already_ended)" if word == "-" else word for word in expected]
 
 
+EDITS: dict[str, Command] = {
+    "edit": EditJob(target="train", changes={"tags": ("big",)}, by="anna"),
+    "priority": EditJob(target="train", changes={"priority": 80}, by="anna"),
+    "clear": ClearJobs(targets=("train",), by="anna"),
+    "move": MoveJob(target="train", where="top", by="anna"),
+}
+WAITS, LIVES = ("queued", "held"), [phase for phase, (_, words) in PHASES.items() if words[0] != "-"]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_edit_priority_clear_and_move_in_every_phase(phase: str) -> None:
+    scene, _ = PHASES[phase]
+    lives = phase in LIVES
+    expected = {
+        "edit": "accepted" if lives else "already_ended",
+        "priority": "accepted" if lives else "already_ended",
+        "clear": "not_ended" if lives else "accepted",
+        "move": "accepted" if phase in WAITS else "not_queued" if lives else "already_ended",
+    }
+    before, found = scene.s, {}
+    for verb, command in EDITS.items():
+        scene.s = before
+        wish = scene.s.holders["train"].wish
+        found[verb] = says(scene, command).code
+        after = scene.s.holders.get("train")
+        assert after is None or after.wish == wish, "it changes no wish"
+    assert found == expected
+
+
 SERVICE_PHASES: dict[str, tuple[Scene, tuple[str, ...]]] = {
-    "awake": (Scene(24).service(), ("hold", "run", "", "run", "", "stop", "kill", "", "")),
+    "awake": (Scene(24).service(), ("hold", "run", "", "run", "", "stop", "kill", "", "", "")),
     "asleep": (
         Scene(24).service(service_spec(asleep=1), "asleep"),
-        ("hold", "run", "", "run", "", "stop", "kill", "", ""),
+        ("hold", "run", "", "run", "", "stop", "kill", "", "", ""),
     ),
     "stopped": (
         Scene(24).service(form="stopped"),
-        ("hold", "run", "", "run", "", "hold", "hold", "", ""),
+        ("hold", "run", "", "run", "", "hold", "hold", "", "", ""),
     ),
     "starting": (
         Scene(24).service(form="stopped").under_way("chat", "stopped", "awake"),
-        ("hold", "run", "", "run", "", "stop", "kill", "", ""),
+        ("hold", "run", "", "run", "", "stop", "kill", "", "", ""),
     ),
 }
 
@@ -180,6 +222,27 @@ def test_a_cancel_of_one_whose_memory_is_still_seen_is_final_at_once() -> None:
     assert asks(scene, "cancel") == "cancelled"
 
 
+def test_start_makes_it_first_and_asks_not_whether_the_gap_is_worth_it() -> None:
+    scene = Scene(24)
+    for _ in range(3):
+        scene.queue()
+    last = scene.queue(hold=True)
+    says(scene, SetWish(target=last, verb="start"))
+    assert [hid for _, hid in scene.s.queue["gpu"]] == [last, "j1", "j2", "j3"]
+    assert scene.s.holders[last].rushed  # type: ignore[attr-defined]
+    says(scene, SetWish(target=last, verb="hold"))
+    assert not scene.s.holders[last].rushed, "a hold takes that back"  # type: ignore[attr-defined]
+
+
+def test_a_job_without_park_stops_at_its_next_saved_point_instead_if_that_is_said() -> None:
+    scene = Scene(24).job()
+    assert says(scene, SetWish(target="train", verb="pause", at_saved_point=True)).accepted
+    assert scene.s.holders["train"].wish == "wind_down"
+    scene = job("running")
+    says(scene, SetWish(target="train", verb="pause", at_saved_point=True))
+    assert scene.s.holders["train"].wish == "pause", "one that can park parks"
+
+
 # ---------------------------------------------------------------- whom a word means
 
 
@@ -205,94 +268,6 @@ def test_nothing_is_half_done_when_refused() -> None:
     ):
         assert not says(scene, command).accepted
         assert replace(scene.s, rev=before.rev) == before
-
-
-# ---------------------------------------------------------------- the queue
-
-
-def order(scene: Scene) -> list[str]:
-    return [hid for _, hid in scene.s.queue.get("gpu", ())]
-
-
-def test_ids_are_never_used_twice() -> None:
-    scene = Scene(24)
-    first = scene.queue()
-    asks(scene, "cancel", first)
-    draft = scene.draft()
-    draft.drop(first)
-    scene.s = draft.done()
-    assert scene.queue() == "j2"
-
-
-def test_priority_is_worth_half_an_hour_a_point() -> None:
-    scene = Scene(24)
-    normal = scene.queue(job_spec(priority=50))
-    scene.at(scene.s.now_s + 1799)
-    better = scene.queue(job_spec(priority=51))
-    assert order(scene) == [better, normal]
-    scene = Scene(24)
-    normal = scene.queue(job_spec(priority=50))
-    scene.at(scene.s.now_s + 1801)
-    assert order(scene) == [normal] and scene.queue(job_spec(priority=51)) == "j2"
-    assert order(scene) == ["j1", "j2"]
-
-
-MOVES = {
-    "to the top": (MoveJob(target="j3", where="top"), ["j3", "j1", "j2", "j4"]),
-    "to the bottom": (MoveJob(target="j1", where="bottom"), ["j2", "j3", "j4", "j1"]),
-    "before another": (MoveJob(target="j4", where="before", other="j2"), ["j1", "j4", "j2", "j3"]),
-    "after another": (MoveJob(target="j1", where="after", other="j3"), ["j2", "j3", "j1", "j4"]),
-    "to where it is": (MoveJob(target="j2", where="after", other="j1"), ["j1", "j2", "j3", "j4"]),
-}
-
-
-@pytest.mark.parametrize("name", MOVES)
-def test_moving_by_hand(name: str) -> None:
-    command, expected = MOVES[name]
-    scene = Scene(24)
-    for _ in range(4):
-        scene.queue()
-    assert says(scene, command).accepted
-    assert order(scene) == expected
-
-
-def test_moving_again_and_again_between_the_same_two_never_loses_its_place() -> None:
-    scene = Scene(24)
-    for _ in range(3):
-        scene.queue()
-    for _ in range(200):
-        first, _, last = order(scene)
-        says(scene, MoveJob(target=last, where="after", other=first))
-        assert order(scene)[:2] == [first, last]
-
-
-def test_a_move_in_an_order_that_its_asker_did_not_see_is_refused() -> None:
-    """Also when the order changed in the very turn that carries the move out."""
-    scene = Scene(24)
-    for _ in range(3):
-        scene.queue()
-    seen = scene.s.queue["gpu"]
-    first = MoveJob(target="j3", where="top", seen=seen)
-    draft = Draft(scene.s, scene.s.now_s)
-    assert wishes.apply(draft, first).accepted
-    assert wishes.apply(draft, MoveJob(target="j2", where="top", seen=seen)).code == "order_changed"
-    assert [hid for _, hid in draft.done().queue["gpu"]] == ["j3", "j1", "j2"]
-
-
-def test_what_has_ended_is_not_moved() -> None:
-    scene = job(ended="done")
-    assert says(scene, MoveJob(target="train", where="top")).code == "already_ended"
-    assert says(Scene(24).service(), MoveJob(target="chat", where="top")).code == "not_a_job"
-
-
-def test_lanes() -> None:
-    scene = Scene(24)
-    gpu, cpu, held = scene.queue(), scene.queue(job_spec(count=0)), scene.queue(hold=True)
-    assert {lane: [hid for _, hid in line] for lane, line in scene.s.queue.items()} == {
-        "gpu": [gpu],
-        "cpu": [cpu],
-        "held": [held],
-    }
 
 
 # ---------------------------------------------------------------- config, mode

@@ -85,14 +85,18 @@ def test_a_need_larger_than_the_card_is_said_at_once_and_stops_nobody(stack: Up)
     headway = up(stack, config(tiny("chat"), train("small", "4GiB", placement="share"), max_active_jobs=3))
     headway.wait_job("small", "running")
     before_it = headway.last_event()
-    big = headway.post("/api/v1/jobs", {"argv": ["sleep", "600"], "gpu": "30GiB", "name": "big"})["id"]
+    big = headway.post(
+        "/api/v1/jobs", {"argv": ["sleep", "600"], "gpu": "30GiB", "name": "big", "driver": "restart"}
+    )["id"]
     reason = waits_for(headway, big, "never_fits")
     assert (reason["facts"]["need_bytes"], reason["facts"]["devices"]) == (30 * GIB, {"sim0": 24 * GIB})
     assert "30 GiB" in reason["sentence"]
     assert "24 GiB" in reason["sentence"]
     assert chat(headway, "chat").words.startswith("chat ")
     headway.wait(lambda: headway.held() == 20 * GIB, "the model beside the small job")
-    other = headway.post("/api/v1/jobs", {"argv": ["true"], "gpu": "1GiB", "placement": "share"})["id"]
+    other = headway.post(
+        "/api/v1/jobs", {"argv": ["true"], "gpu": "1GiB", "placement": "share", "driver": "restart"}
+    )["id"]
     headway.wait_job(other, "done")
     assert headway.job(big)["state"] == "queued"
     asked = {event["holder"] for event in headway.events("move.asked", after=before_it)}

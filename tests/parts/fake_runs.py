@@ -75,6 +75,9 @@ class FakeRuns:
             frozenset({state.pid}) if alive and state is not None and state.pid is not None else frozenset()
         )
 
+    def busy_s(self, run_id: str) -> float | None:
+        return 0.0 if self.pids(run_id) else None
+
     def owner(self, pid: int) -> str | None:
         return next((run_id for run_id in self.states if pid in self.pids(run_id)), None)
 

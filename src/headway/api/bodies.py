@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from headway.api.parts import find
 from headway.core.commands import Reply
-from headway.core.model import Placement
+from headway.core.model import Placement, Snapshot
 
 
 class Body(BaseModel):
@@ -42,9 +43,87 @@ class ReasonBody(Body):
     """Why a person asks; shown with the hold."""
 
     reason: str | None = Field(None, max_length=500)
+    anyway: bool = Field(False, description="start: also where it cannot step aside without losing its work")
+    at_saved_point: bool = Field(
+        False, description="pause: one that cannot park stops at its next saved point"
+    )
 
 
-class AddBody(Body):
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+Label = Annotated[str, Field(max_length=500)]
+
+
+Seconds = Annotated[float | None, Field(None, gt=0, le=366 * 86400, allow_inf_nan=False)]
+
+
+class Said(Body):
+    """What may be said of any job, new or queued."""
+
+    placement: Placement | None = None
+    priority: int | None = Field(None, ge=0, le=100)
+    after: list[Word] | None = Field(None, max_length=1000)
+    after_ok: list[Word] | None = Field(None, max_length=1000)
+    retries: int | None = Field(None, ge=0, le=1000)
+    max_runtime_s: Seconds = None
+    stall_after_s: Seconds = None
+    oom_exit_code: int | None = Field(None, ge=1, le=255)
+    goal: str | None = Field(None, max_length=2000)
+    tags: list[Word] | None = Field(None, max_length=100)
+    labels: dict[Word, Label] | None = Field(None, max_length=100)
+    colour: str | None = Field(None, pattern=r"^(#[0-9a-fA-F]{6}|[a-z]{3,20})$")
+
+    def fields(self, snapshot: Snapshot) -> dict[str, Any]:
+        """What was said, by the names of a spec; jobs in `after` as ids.
+
+        Raises:
+            NotFound: a job in `after` or `after_ok` that is not known.
+        """
+        said = {name: getattr(self, name) for name in Said.model_fields if name in self.model_fields_set}
+        found: dict[str, Any] = {}
+        for name, value in said.items():
+            if value is None and name not in CLEARED:
+                continue
+            if name in ("after", "after_ok"):
+                value = tuple(dict.fromkeys(find(snapshot, one, "job") for one in value))
+            elif name == "tags":
+                value = tuple(dict.fromkeys(value))
+            found[name] = value
+        return found
+
+
+CLEARED = ("max_runtime_s", "stall_after_s", "oom_exit_code", "goal", "colour")  # null takes the value away
+
+
+class EditBody(Said):
+    """New values; what is left out stays as it is, null takes a value away."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    @model_validator(mode="after")
+    def something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("nothing is to be changed: give at least one field")
+        return self
+
+
+class SelectBody(ReasonBody):
+    """Who is meant: ids, names, or groups such as tag=eval and state=queued,name=train*; or all of them."""
+
+    model_config = one_of({"targets": {"minItems": 1}}, {"all": {"const": True}})
+
+    targets: list[Word] = Field(default_factory=list, max_length=10_000)
+    all: bool = False
+    dry_run: bool = Field(False, description="only say whom it means")
+    changes: EditBody | None = Field(None, description="edit: the new values")
+
+    @model_validator(mode="after")
+    def somebody(self) -> Self:
+        if self.all == bool(self.targets):
+            raise ValueError("give either targets or all")
+        return self
+
+
+class AddBody(Said):
     """A new job: a recipe by name, or a command."""
 
     recipe: str | None = None
@@ -54,10 +133,8 @@ class AddBody(Body):
         None, description="memory on each GPU: bytes, or a size such as 14GiB; 0 for none"
     )
     gpus: int | None = Field(None, ge=0, le=64)
-    placement: Placement | None = None
-    priority: int | None = Field(None, ge=0, le=100)
-    after: list[str] = Field(default_factory=list, max_length=1000)
     hold: bool = False
+    resumable: bool | None = Field(None, description="it goes on from where it was when it is started again")
     driver: str | None = None
     cwd: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
@@ -68,21 +145,21 @@ class AddBody(Body):
         if (self.recipe is None) == (self.argv is None):
             raise ValueError("give either a recipe or argv")
         if self.recipe is not None:
-            only_ad_hoc = ("name", "gpu", "gpus", "driver", "cwd", "env", "options")
+            only_ad_hoc = ("name", "gpu", "gpus", "resumable", "driver", "cwd", "env", "options")
             if given := [key for key in only_ad_hoc if getattr(self, key) not in (None, {})]:
                 raise ValueError(f"a recipe has its own {', '.join(given)}: change it in the config")
         return self
 
 
 class MoveBody(Body):
-    """Where in the queue: `before` and `after` need `other`."""
+    """Where in the queue: `before` and `after` need `other`. Several keep the order in which they are named."""
 
     model_config = one_of(
         {"where": {"enum": ["before", "after"]}, "other": TEXT},
         {"where": {"enum": ["top", "bottom"]}, "other": NOTHING},
     )
 
-    target: str
+    target: str | Annotated[list[str], Field(min_length=1, max_length=1000)]
     where: Literal["top", "bottom", "before", "after"]
     other: str | None = None
 

@@ -18,7 +18,7 @@ from headway.core.commands import Command, Reply
 from headway.core.configs import Configs
 from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
 from headway.errors import NotFound, Refused
-from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader
+from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader, RunState
 
 KINDS = ("service", "job", "lease", "claim", "unknown")
 
@@ -37,6 +37,7 @@ class Parts:
         make_job: a spec from the fields of an ad-hoc job (argv, name, gpu as a size in words, gpus, driver, cwd, env,
             options); raises HeadwayError or ValueError with words.
         tail: the last lines of a run's log: (run id, lines); runs in a thread.
+        run: a run as its files show it now; None: they are gone.
         log_path: where that log is, for a caller on the same machine; None: unknown.
         gate_url: where clients reach the models; None: no gate has listened yet.
         tokens_changed: called when a token came or went: the gates have to know.
@@ -59,6 +60,7 @@ class Parts:
     tail: Callable[[str, int], list[str]]
     processes: Processes
     lease_moves: tuple[MoveRule, ...]
+    run: Callable[[str], RunState | None] = lambda run_id: None
     log_path: Callable[[str], str | None] = lambda run_id: None
     gate_url: Callable[[], str | None] = lambda: None
     tokens_changed: Callable[[], None] = lambda: None

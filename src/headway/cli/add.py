@@ -10,10 +10,17 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.saying import Pair, said_body, said_options
 from headway.cli.tables import line, said
 from headway.client import segment
 
-PRIORITY_WORDS = {"background": 20, "normal": 50, "high": 80}
+ASIDE = {
+    "park": "When a model needs the device it parks, and goes on where it was.",
+    "restart": "When a model needs the device it is stopped, and started again from its saved point if it has one.",
+    "none": "It would lose its work when a model needs the device, so it starts only where no model is, or in a "
+    "window. Say how it saves (--resumable, or `saved` in a recipe), or let it lose its work: "
+    "headway start {id} --anyway",
+}
 
 
 class AfterDashes(click.Command):
@@ -27,18 +34,6 @@ class AfterDashes(click.Command):
         return super().parse_args(ctx, args)
 
 
-class Priority(click.ParamType[int]):
-    name = "0..100|background|normal|high"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        number = PRIORITY_WORDS.get(str(value))
-        if number is None and str(value).isdigit() and int(value) <= 100:
-            number = int(value)
-        if number is None:
-            self.fail(f"{value!r} is none of 0 to 100, {', '.join(PRIORITY_WORDS)}", param, ctx)
-        return number
-
-
 @click.command(cls=AfterDashes, options_metavar="[OPTIONS] (NAME | -- CMD...)")
 @click.argument("recipe", required=False, metavar="")
 @click.option(
@@ -46,10 +41,15 @@ class Priority(click.ParamType[int]):
 )
 @click.option("--gpus", type=click.IntRange(0), help="How many GPUs; 0 for none.  [default: 1]")
 @click.option("--name", help="What to call it.  [default: the command's name]")
-@click.option("--priority", type=Priority(), help="Higher goes first.  [default: normal]")
-@click.option("--placement", type=click.Choice(["gap", "share", "yield", "window"]), help="When it may run.")
+@said_options
+@click.option("--env", "env", multiple=True, type=Pair(), help="A variable for it. May be repeated.")
 @click.option(
-    "--after", multiple=True, metavar="ID", help="Start only when that job is over. May be repeated."
+    "--resumable", is_flag=True, default=None, help="It goes on from where it was when it is started again."
+)
+@click.option(
+    "--driver",
+    type=click.Choice(["auto", "restart"]),
+    help="restart: stop it for a model, whatever it loses.",
 )
 @click.option("--hold", is_flag=True, help="Keep it waiting until `headway release`.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the id alone, as when stdout is no terminal.")
@@ -59,16 +59,18 @@ class Priority(click.ParamType[int]):
 def add(
     ctx: click.Context,
     session: Session,
+    /,
     recipe: str | None,
     gpu: str | None,
     gpus: int | None,
     name: str | None,
-    priority: int | None,
-    placement: str | None,
-    after: tuple[str, ...],
+    env: tuple[tuple[str, str], ...],
+    resumable: bool | None,
+    driver: str | None,
     hold: bool,
     quiet: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Queue the recipe [job.NAME] of the config, or a command of your own.
 
@@ -83,7 +85,8 @@ def add(
         raise click.UsageError("give either the NAME of a recipe or a command behind `--`, not both.")
     if argv and not argv[0].strip():
         raise click.UsageError("the command behind `--` is empty: it begins with a program.")
-    body: dict[str, Any] = {"priority": priority, "placement": placement, "after": list(after), "hold": hold}
+    body: dict[str, Any] = {**said_body(given), "hold": hold, "env": dict(env) or None}
+    body |= {"resumable": resumable, "driver": driver}
     if recipe:
         body |= {"recipe": recipe, "gpu": gpu, "gpus": gpus, "name": name}
     else:
@@ -100,6 +103,7 @@ def add(
     else:
         row = client.get(f"/api/v1/jobs/{segment(reply['id'])}")
         line(f"{row['id']} ({row['name']}, placement {row['placement']}) is {said(row)}")
+        line(ASIDE[row["step_aside"]].format(**row))
     if reply["warning"] and not (row and reply["warning"] in row["why"]):
         tell(
             f"headway: {reply['id']} {reply['warning']}. `headway cancel {reply['id']}` takes it out of the queue."

@@ -16,13 +16,24 @@ from headway.core.words import JOB_STATES
 @click.option(
     "-s", "--state", "states", multiple=True, type=click.Choice(JOB_STATES), help="Only this state."
 )
+@click.option(
+    "--select", "select", metavar="GROUP", help="Only those: tag=eval, name=train*, or several with commas."
+)
 @click.option("-n", "limit", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
 @click.option("-q", "--quiet", is_flag=True, help="Only ids.")
 @json_flag
 @pass_session
-def ps(session: Session, all_: bool, states: tuple[str, ...], limit: int, quiet: bool, as_json: bool) -> None:
+def ps(
+    session: Session,
+    all_: bool,
+    states: tuple[str, ...],
+    select: str | None,
+    limit: int,
+    quiet: bool,
+    as_json: bool,
+) -> None:
     """List jobs: those that run, then the line in its order, then the held ones."""
-    rows = pages(session, all_, states, limit)
+    rows = pages(session, all_, states, limit, select)
     if as_json:
         show_json(rows)
     elif quiet:
@@ -30,7 +41,7 @@ def ps(session: Session, all_: bool, states: tuple[str, ...], limit: int, quiet:
             click.echo(row["id"])
     else:
         table(
-            ("ID", "NAME", "STATE", "LINE", "RAN", "AGE", "WHY"),
+            ("ID", "NAME", "STATE", "LINE", "RAN", "LEFT", "AGE", "WHY"),
             [
                 (
                     row["id"],
@@ -38,6 +49,7 @@ def ps(session: Session, all_: bool, states: tuple[str, ...], limit: int, quiet:
                     state(row["state"]),
                     row["position"],
                     age(row["ran_s"]) if row["started"] else "-",
+                    age(row["left_s"]),
                     age(row["age_s"]),
                     row["why"],
                 )
@@ -47,7 +59,9 @@ def ps(session: Session, all_: bool, states: tuple[str, ...], limit: int, quiet:
         )
 
 
-def pages(session: Session, ended: bool, states: tuple[str, ...], limit: int) -> list[dict[str, Any]]:
+def pages(
+    session: Session, ended: bool, states: tuple[str, ...], limit: int, select: str | None = None
+) -> list[dict[str, Any]]:
     """Page after page, until `limit` jobs."""
     client, rows, cursor = session.client(), list[dict[str, Any]](), None
     while len(rows) < limit:
@@ -56,6 +70,7 @@ def pages(session: Session, ended: bool, states: tuple[str, ...], limit: int) ->
             state=list(states),
             ended=str(ended).lower(),
             after=cursor,
+            select=select,
             limit=min(1000, limit - len(rows)),
         )
         rows += page["jobs"]

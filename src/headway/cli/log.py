@@ -21,13 +21,16 @@ from headway.errors import Refused
 @click.option(
     "-n", "lines", default=100, show_default=True, type=click.IntRange(1, 10_000), help="Last lines."
 )
+@click.option("--run", "number", type=click.IntRange(1), help="Of that run; `headway show` lists them.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what it prints, until it is over or Ctrl-C.")
 @json_flag
 @pass_session
-def log(session: Session, target: str, lines: int, follow: bool, as_json: bool) -> None:
+def log(session: Session, target: str, lines: int, number: int | None, follow: bool, as_json: bool) -> None:
     """Print the end of the log of a job's or a server's last run."""
+    if follow and number is not None:
+        raise click.UsageError("-f follows the last run: leave --run out.")
     client = session.client()
-    found = _tail(client, target, lines)
+    found = _tail(client, target, lines, number)
     end = _size(found)  # before anything is printed: what is added from now on is not in these lines
     if as_json and not follow:
         show_json(found)
@@ -48,8 +51,8 @@ def log(session: Session, target: str, lines: int, follow: bool, as_json: bool) 
             sys.stdout.buffer.flush()
 
 
-def _tail(client: Client, target: str, lines: int) -> dict[str, Any]:
-    found: dict[str, Any] = client.get(f"/api/v1/holders/{segment(target)}/log", lines=lines)
+def _tail(client: Client, target: str, lines: int, number: int | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = client.get(f"/api/v1/holders/{segment(target)}/log", lines=lines, run=number)
     return found
 
 
@@ -87,13 +90,15 @@ def _size(found: dict[str, Any]) -> int:
 
 
 def _rest(path: str, at: int) -> tuple[bytes, int]:
-    """What was added after `at`; a file that became shorter was rotated and is read from its beginning."""
+    """What was added after `at`. A file that became shorter began anew: what it had before is in PATH.1 now."""
     try:
         with open(path, "rb") as file:
-            if file.seek(0, os.SEEK_END) < at:
+            size, before = file.seek(0, os.SEEK_END), b""
+            if size < at:
+                before, _ = _rest(f"{path}.1", at) if os.path.exists(f"{path}.1") else (b"", 0)
                 at = 0
             file.seek(at)
             data = file.read()
     except FileNotFoundError:
         return b"", at
-    return data, at + len(data)
+    return before + data, at + len(data)

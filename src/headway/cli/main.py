@@ -16,6 +16,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look": {
         "status": ("status", "status"),
         "ps": ("jobs", "ps"),
+        "queue": ("queue", "queue"),
         "why": ("why", "why"),
         "log": ("log", "log"),
         "lease": ("lease", "lease"),
@@ -26,11 +27,15 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Queue": {
         "add": ("add", "add"),
         "wait": ("wait", "wait"),
+        "start": ("wishes", "start"),
         "move": ("move", "move"),
+        "priority": ("edit", "priority"),
+        "edit": ("edit", "edit"),
         "hold": ("wishes", "hold"),
         "release": ("wishes", "release"),
         "cancel": ("wishes", "cancel"),
         "retry": ("wishes", "retry"),
+        "clear": ("wishes", "clear"),
     },
     "Your own programs": {
         "run": ("run", "run"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
@@ -10,7 +12,7 @@ from headway.client import segment
 
 
 @click.command()
-@click.argument("target", metavar="ID")
+@click.argument("targets", metavar="ID...", nargs=-1, required=True)
 @click.option("--top", is_flag=True, help="To the front of the line.")
 @click.option("--bottom", is_flag=True, help="To its end.")
 @click.option("--before", metavar="ID", help="Right before that job.")
@@ -19,18 +21,18 @@ from headway.client import segment
 @pass_session
 def move(
     session: Session,
-    target: str,
+    targets: tuple[str, ...],
     top: bool,
     bottom: bool,
     before: str | None,
     after: str | None,
     as_json: bool,
 ) -> None:
-    """Move a queued job in the line."""
+    """Move queued jobs in the line. Several keep the order in which you name them."""
     if sum((top, bottom, before is not None, after is not None)) != 1:
         raise click.UsageError("give one of --top, --bottom, --before ID, --after ID.")
     where = "top" if top else "bottom" if bottom else "before" if before else "after"
-    body = {"target": target, "where": where}
+    body: dict[str, Any] = {"target": list(targets), "where": where}
     if other := before or after:
         body["other"] = other
     client = session.client()
@@ -38,7 +40,10 @@ def move(
     if as_json:
         show_json(reply)
         return
-    row = client.get(f"/api/v1/jobs/{segment(reply['id'])}")
-    number = row["position"]
-    place = f"number {number} in line" if number else f"{row['state']}; it has that place once it is released"
-    line(f"{row['id']} {row['name']}: {place}")
+    for target in targets:
+        row = client.get(f"/api/v1/jobs/{segment(target)}")
+        number = row["position"]
+        place = (
+            f"number {number} in line" if number else f"{row['state']}; it has that place once it is released"
+        )
+        line(f"{row['id']} {row['name']}: {place}")

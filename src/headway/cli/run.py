@@ -8,11 +8,12 @@ from typing import Any
 
 import click
 
-from headway.cli.add import AfterDashes, Priority, usable
+from headway.cli.add import AfterDashes, usable
 from headway.cli.ask import Session, json_flag, pass_session, tell
 from headway.cli.duration import FOREVER, Duration
 from headway.cli.foreground import CANNOT_EXECUTE, NOT_FOUND, find_program, foreground
 from headway.cli.place import Place, Row, give_back, inside_of, watch
+from headway.cli.saying import Priority
 from headway.cli.tables import age
 
 

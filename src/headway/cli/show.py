@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
-from headway.cli.tables import age, line, paint, sized, state
+from headway.cli.tables import age, line, paint, sized, state, table
 from headway.client import segment
 
 LABELS = {
@@ -28,7 +28,15 @@ LABELS = {
     "quiet_s": "quiet for",
     "saved_age_s": "last saved before",
     "ended_s": "ended before",
+    "saves_every_s": "saves every",
+    "unsaved_s": "would be lost if it stopped now",
+    "lost_s": "work lost so far",
+    "lost": "lost stretches",
+    "left_s": "left",
+    "max_runtime_s": "may run for",
 }
+
+RUNS = 10
 
 
 @click.command()
@@ -37,11 +45,36 @@ LABELS = {
 @pass_session
 def show(session: Session, target: str, as_json: bool) -> None:
     """Show one job, service or lease, by its id or name."""
-    found = session.client().get(f"/api/v1/holders/{segment(target)}")
+    client = session.client()
+    found = client.get(f"/api/v1/holders/{segment(target)}")
     if as_json:
         show_json(found)
-    else:
-        describe(found)
+        return
+    describe(found)
+    if found.get("runs"):
+        line()
+        path = f"/api/v1/holders/{segment(found['id'])}/runs?limit={RUNS}"
+        runs_said(client.get(path), found["runs"])
+
+
+def runs_said(runs: list[dict[str, Any]], had: int) -> None:
+    """The run history, the newest first, of one that had so many runs."""
+    table(
+        ("RUN", "STATE", "FOR", "EXIT", "HOST MEMORY", "ERROR"),
+        [
+            (
+                row["number"],
+                row["state"],
+                age(row["ran_s"]),
+                row["exit_code"],
+                sized(row["peak_host_bytes"]) if row["peak_host_bytes"] is not None else None,
+                row["error"] or "",
+            )
+            for row in runs
+        ],
+    )
+    if had > len(runs):
+        line(f"and {had - len(runs)} older ones")
 
 
 def describe(row: dict[str, Any]) -> None:
@@ -49,12 +82,13 @@ def describe(row: dict[str, Any]) -> None:
     known = {key: value for key, value in row.items() if value not in (None, "", [], {}) and tells(key, row)}
     wide = max(len(called(key)) for key in known)
     for key, value in known.items():
-        line(f"{called(key):<{wide}}  {said(key, value)}")
+        between = f" ({age(row['left_low_s'])} to {age(row['left_high_s'])})" if key == "left_s" else ""
+        line(f"{called(key):<{wide}}  {said(key, value)}{between}")
 
 
 def tells(key: str, row: dict[str, Any]) -> bool:
     """Does it say anything that is not said already, or true of everybody?"""
-    if key in ("code", "started"):  # for programs
+    if key in ("code", "started", "left_low_s", "left_high_s"):  # for programs, or said with another one
         return False
     if key == "note":
         return row["note"] not in row["why"]
@@ -62,7 +96,9 @@ def tells(key: str, row: dict[str, Any]) -> bool:
         return bool(row["wish"] != "run")
     if key == "ran_s":
         return bool(row["started"])
-    return bool(row[key]) or key not in ("failures", "attempts_left")
+    if key in ("stalled", "alone", "failures", "attempts_left", "lost_s", "runs"):
+        return bool(row[key])
+    return True
 
 
 def called(key: str) -> str:
@@ -78,6 +114,10 @@ def said(key: str, value: Any) -> str:
         return sized(value)
     if key == "argv":
         return " ".join(value)
+    if key == "lost":
+        return ", ".join(f"{age(one['lost_s'])} ({one['cause']})" for one in value)
+    if isinstance(value, dict):
+        return ", ".join(f"{name}={one}" for name, one in value.items())
     if isinstance(value, list):
         return ", ".join(str(one) for one in value)
     if isinstance(value, bool):

@@ -9,12 +9,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from headway.config.build import Moves, job_spec
+from headway.config.checks import driver_of, job_problems
 from headway.config.schema import JobConfig
 from headway.core.model import JobSpec
 from headway.core.units import parse_size
 from headway.errors import Refused
-
-DEFAULT_DRIVER = "restart"
 
 
 def adhoc(fields: Mapping[str, Any], moves: Mapping[str, Moves]) -> JobSpec:
@@ -30,7 +29,7 @@ def adhoc(fields: Mapping[str, Any], moves: Mapping[str, Moves]) -> JobSpec:
     given = {key: value for key, value in fields.items() if value not in (None, {}, [])}
     argv = tuple(given.pop("argv", ()))
     name = str(given.pop("name", None) or (PurePath(argv[0]).name if argv else "job"))
-    table: dict[str, Any] = {"driver": DEFAULT_DRIVER, "start": list(argv), **given.pop("options", {})}
+    table: dict[str, Any] = {"start": list(argv), **given.pop("options", {})}
     gpu = given.pop("gpu", None)
     table |= given
     try:
@@ -39,11 +38,11 @@ def adhoc(fields: Mapping[str, Any], moves: Mapping[str, Moves]) -> JobSpec:
         elif gpu is not None:
             table["gpus"] = 0
         job = JobConfig.model_validate(table)
-        if job.driver not in moves:
-            raise ValueError(f"driver {job.driver!r} is not known")
+        if wrong := [f"{problem.path[-1]} {problem.text}" for problem in job_problems(name, job)]:
+            raise ValueError("; ".join(wrong))
     except ValidationError as error:
         words = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
         raise Refused("invalid_job", f"this job cannot be queued: {words}", problems=words) from None
     except ValueError as error:
         raise Refused("invalid_job", f"this job cannot be queued: {error}", problems=str(error)) from None
-    return job_spec(name, job, moves[job.driver])
+    return job_spec(name, job, moves[driver_of(job)])

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Literal
 
 from headway.config.calendar import WindowPlan
-from headway.config.checks import count_of, index_of, models_of
+from headway.config.checks import count_of, driver_of, index_of, models_of, steps_aside
 from headway.config.schema import Config, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.core.model import LADDERS, Form, FormName, JobSpec, Mode, MoveRule, Policy, ServiceSpec
 
@@ -54,6 +54,8 @@ class Built:
     api_read: Literal["open", "token"]
     api_socket: bool
     alert_command: tuple[str, ...] | None
+    log_max_bytes: int = 0  # of each log of a run; 0: no limit
+    log_kept: int = 1
     alert_webhook: str | None
     alert_key_file: str | None
     windows: tuple[WindowPlan, ...] = ()
@@ -87,7 +89,9 @@ def build(
         mode=config.mode,
         policy=policy(config),
         services=tuple(made(name, service) for name, service in config.service.items()),
-        recipes=tuple((job_spec(name, job, moves[job.driver]), job.hold) for name, job in config.job.items()),
+        recipes=tuple(
+            (job_spec(name, job, moves[driver_of(job)]), job.hold) for name, job in config.job.items()
+        ),
         devices=tuple(
             DeviceSettings(
                 name=name,
@@ -104,6 +108,8 @@ def build(
         api_read=config.api.read,
         api_socket=config.api.socket,
         alert_command=config.alerts.command,
+        log_max_bytes=config.headway.log_max,
+        log_kept=config.headway.log_kept,
         alert_webhook=config.alerts.webhook,
         alert_key_file=config.alerts.webhook_key_file,
         windows=tuple(_plan(name, window) for name, window in config.window.items()),
@@ -190,7 +196,7 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
     forms = _forms("job", moves, declared, job)
     return JobSpec(
         name=name,
-        driver=job.driver,
+        driver=driver_of(job),
         forms=forms,
         moves=_between(forms, moves),
         count=count_of(job),
@@ -207,13 +213,21 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
         saved=job.saved or (),
         progress=job.progress or (),
         resumable=job.resumable,
+        steps_aside=steps_aside(job),
         after=job.after,
         after_ok=job.after_ok,
         retries=job.retries,
+        max_runtime_s=job.max_runtime,
+        oom_exit_code=job.oom_exit_code,
+        stall_after_s=job.stall_after,
+        health=job.health or (),
+        health_every_s=job.health_every,
+        summary=job.summary or (),
         max_wait_s=job.max_wait,
-        steps_aside=job.step_aside != "none",
         goal=job.goal,
         tags=job.tags,
+        labels=dict(job.labels),
+        colour=job.colour,
     )
 
 

@@ -56,7 +56,7 @@ def crossed(
         yield from _service(name, service)
         yield from _needs(("service", name), service, service.memory.awake, "awake", known)
     for name, job in config.job.items():
-        yield from _job(name, job)
+        yield from job_problems(name, job)
         yield from _needs(("job", name), job, job.memory.running, "running", known)
         yield from _after(name, job, names)
     for name in sorted(set(names.get("service", ())) & set(names.get("job", ()))):
@@ -318,8 +318,26 @@ def _together(first: ServiceConfig, second: ServiceConfig, device: Known, config
 # ---------------------------------------------------------------- jobs
 
 
-def _job(name: str, job: JobConfig) -> Iterator[Problem]:
+def driver_of(job: JobConfig) -> str:
+    """The driver that `auto` means. One with no other way is stopped, which people may always ask for."""
+    if job.driver != "auto":
+        return job.driver
+    return "command" if job.park is not None and job.resume is not None else "restart"
+
+
+def steps_aside(job: JobConfig) -> bool:
+    """Was it said, or can it be seen, that it may be made to give its memory back without losing its work?"""
+    if job.step_aside == "none":
+        return False
+    return job.driver != "auto" or driver_of(job) == "command" or job.saved is not None or job.resumable
+
+
+def job_problems(name: str, job: JobConfig) -> Iterator[Problem]:
+    """What cannot be in one [job.NAME] together."""
     path = ("job", name)
+    if job.driver == "auto" and (job.park is None) != (job.resume is None):
+        key, other = ("resume", "park") if job.resume is None else ("park", "resume")
+        yield Problem((*path, key), f"is missing: {other} needs it, or leave both out")
     for key in ("park", "resume"):
         written = getattr(job, key) is not None
         if job.driver == "command" and not written:
@@ -328,7 +346,7 @@ def _job(name: str, job: JobConfig) -> Iterator[Problem]:
             )
         if job.driver == "restart" and written:
             yield Problem((*path, key), "driver restart stops the job and never parks it: use driver command")
-    if job.memory.parked is not None and job.driver == "restart":
+    if job.memory.parked is not None and driver_of(job) == "restart":
         yield Problem(
             (*path, "memory", "parked"), "driver restart never parks a job: it is running or stopped"
         )

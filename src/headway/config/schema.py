@@ -25,7 +25,7 @@ from headway.config.fields import (
     WebAddress,
     Words,
 )
-from headway.core.model import GIB, Mode, Placement, WindowKind
+from headway.core.model import GIB, MIB, Mode, Placement, WindowKind
 
 
 class Table(BaseModel):
@@ -110,6 +110,10 @@ class HeadwaySettings(Table):
     """The longest such pause."""
     host_floor: Bytes = 0
     """Main memory that must stay free for anything to be started or parked."""
+    log_max: Bytes = 16 * MIB
+    """A log of a job or server that grows larger begins anew, and older parts stay as log.1, log.2, ...; 0: never."""
+    log_kept: int = Field(default=3, ge=1, le=100)
+    """So many older parts of each log stay."""
     look_ahead: int = Field(default=64, ge=1, le=10_000)
     """Queued jobs looked at in each pass."""
 
@@ -226,8 +230,9 @@ class ServiceConfig(Holder):
 class JobConfig(Holder):
     """A recipe for a job, and one entry in the queue made from it when it is first seen."""
 
-    driver: Literal["restart", "command"]
-    """restart stops it and starts it anew. command lets it live, and frees its memory by park and resume."""
+    driver: Literal["auto", "restart", "command"] = "auto"
+    """How it steps aside. restart stops it and starts it anew. command lets it live, and frees its memory by park and
+    resume. auto: command with `park` and `resume`, restart with `saved` or `resumable`; else `step_aside` is none."""
     start: Argv
     """Command that does the work, in the foreground."""
     park: Argv | None = None
@@ -246,8 +251,8 @@ class JobConfig(Holder):
     """gap: only while no model is awake beside it. share: beside one, if it fits. yield: beside one, if it fits, and
     frozen while it answers. window: like gap, and only while a window is open."""
     step_aside: Literal["auto", "none"] = "auto"
-    """auto: it is parked where it can be, else stopped and started anew. none: it is not ended for others as long as
-    that can be helped: where a service uses its device it runs in windows only, elsewhere at any time."""
+    """auto: as its driver says. none: it would lose its work, so where a service uses its device it starts in windows
+    only, elsewhere at any time; `headway start --anyway` overrides that."""
     priority: Priority = 50
     """0 to 100, or background (20), normal (50), high (80); higher goes first."""
     after: Words = ()
@@ -257,7 +262,21 @@ class JobConfig(Holder):
     hold: bool = False
     """Its first entry waits for `headway release`."""
     retries: int = Field(default=0, ge=0, le=1000)
-    """Further attempts after a failure."""
+    """Further attempts after a failure. One that fails three times right after its start is held instead."""
+    max_runtime: Seconds | None = Field(default=None, gt=0)
+    """Running time over all its runs. After that it winds down for up to 10 min (with `saved`), else parks or stops,
+    and is held. Left out: no limit."""
+    oom_exit_code: int | None = Field(default=None, ge=1, le=255)
+    """Exit code that means out of memory; what PyTorch, JAX, llama.cpp and others print is known without it. It is
+    then tried once more with its devices to itself."""
+    stall_after: Seconds | None = Field(default=None, gt=0)
+    """Told as stalled after so long without progress, output and processor time. Left out: never."""
+    health: Argv | None = None
+    """Run now and then while it runs; exit 0 if all is well. Told after three failures in a row."""
+    health_every: Seconds = Field(default=60.0, ge=1)
+    """How often that is run."""
+    summary: Argv | None = None
+    """Prints its best result so far in one line; also run once when it is over."""
     max_wait: Seconds = 86400.0
     """After this long in line it goes to the front; memory, placement and gaps count as before."""
     min_residency: Seconds = 60.0
@@ -266,6 +285,10 @@ class JobConfig(Holder):
     """What it is for, in your words."""
     tags: Words = ()
     """Words to find it by."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Words with values, for you and your programs."""
+    colour: str | None = Field(default=None, pattern=r"^(#[0-9a-fA-F]{6}|[a-z]{3,20})$")
+    """Its colour on the page: a name such as teal, or #20b2aa."""
 
 
 class WindowConfig(Table):

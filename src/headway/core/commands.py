@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from headway.core.model import HolderId, JobSpec, Mode, Policy, ServiceSpec, Spec, WindowKind
+
+Verb = Literal["start", "hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +26,28 @@ class SetWish:
     """One of the verbs on one holder (an id, or a name that only one living holder has)."""
 
     target: HolderId
-    verb: Literal["hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"]
+    verb: Verb
     by: str = "unknown"
     reason: str | None = None
+    anyway: bool = False  # of start: although it has no way to step aside without losing its work
+    at_saved_point: bool = False  # of pause: one that cannot park stops at its next saved point instead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditJob:
+    """New values for fields of its spec, checked by whoever asks. Its process keeps what it was started with."""
+
+    target: HolderId
+    changes: Mapping[str, object]
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearJobs:
+    """Forget jobs that are over. None of them, when one is not."""
+
+    targets: tuple[HolderId, ...]
+    by: str = "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +187,8 @@ class Claim:
 Command = (
     AddJob
     | SetWish
+    | EditJob
+    | ClearJobs
     | MoveJob
     | SetMode
     | SetProdOnly

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import fit, freezing, leases, rank, steps, windows
+from headway.core import budgets, fit, freezing, leases, rank, steps, told, windows
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
 from headway.core.model import Decision, FormName, Holder, Job, Lease, Signal, Snapshot, Verdict, Want
@@ -32,8 +32,7 @@ def decide(s: Snapshot) -> Decision:
     actions, frozen = freezing.signals(s, actions)
     verdicts |= frozen
     times = [v.until_s for v in verdicts.values() if v.until_s is not None]
-    times += leases.times(s)
-    times += windows.times(s)
+    times += [*leases.times(s), *budgets.times(s), *told.times(s), *windows.times(s)]
     times += [s.front_at_s] if s.front_at_s is not None else []
     times += [steps.limit_at_s(moving) for moving in s.pending.values()]
     if s.mode == "shadow":  # what was frozen before it was said is not left so

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from headway.core import leases, words
 from headway.core.fit import reserve_bytes
-from headway.core.model import Device, Holder, Lease, Snapshot
+from headway.core.model import Device, Holder, Job, Lease, Snapshot
 from headway.core.phrases import note, sentence
 from headway.core.rows import DeviceRow, Share, Stranger, Trouble
 from headway.core.staying import keeps_memory
+from headway.core.told import UNHEALTHY
 
 
 def device_row(device: Device, s: Snapshot) -> DeviceRow:
@@ -76,7 +77,22 @@ def troubles(s: Snapshot) -> tuple[Trouble, ...]:
         if isinstance(lease := s.holders[hid], Lease) and leases.overdue(lease, s.now_s):
             words_ = f"{words.label(hid, s)} is past its time, and its process lives"
             found.append(Trouble(code="overdue", sentence=words_, id=hid))
+        elif isinstance(job := s.holders[hid], Job) and job.form == job.top and job.ended is None:
+            found += _of_job(job, s)
     return tuple(found)
+
+
+def _of_job(job: Job, s: Snapshot) -> list[Trouble]:
+    name, found = words.label(job.id, s), list[Trouble]()
+    if job.stalled:
+        silent_s = words.duration(s.now_s - max(job.active_s or 0.0, job.since_s))
+        found.append(
+            Trouble(code="stalled", sentence=f"{name} shows no sign of work for {silent_s}", id=job.id)
+        )
+    if job.unhealthy >= UNHEALTHY:
+        sentence_ = f"{name}: its health command failed {job.unhealthy} times in a row"
+        found.append(Trouble(code="unhealthy", sentence=sentence_, id=job.id))
+    return found
 
 
 def _device_trouble(device: Device, age_s: float | None, s: Snapshot) -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import freezing, line
+from headway.core import freezing, line, worked
+from headway.core.attempts import another
 from headway.core.draft import Draft
 from headway.core.facts import MoveAnswered
 from headway.core.lifecycle import ENDS_AS
-from headway.core.model import Ended, Holder, HolderId, Job, Lease, Pending, Run, Service
+from headway.core.model import Ended, Exit, Holder, HolderId, Job, Lease, Pending, Run, Service
 from headway.core.rules import find_job
 
 PORT_TRIES = 3  # each with a port chosen anew
@@ -94,7 +95,7 @@ def _down(d: Draft, holder: Holder, pending: Pending | None) -> Holder:
             began_s = pending.started_s
         if began_s is not None:
             first_s = down.started_s if down.started_s is not None else began_s
-            return replace(down, started_s=first_s, ran_s=down.ran_s + d.now_s - began_s)
+            down = replace(down, started_s=first_s, ran_s=down.ran_s + d.now_s - began_s)
     return down
 
 
@@ -129,6 +130,7 @@ def _job_ended(d: Draft, job: Job) -> None:
     elif exit_ is None and job.run is not None and job.run.pid is None:
         d.put(replace(job, run=None))  # nothing of it was ever started
     elif exit_ is None:
+        job = lose(d, job, "lost")
         d.event("job.lost", job.id, run=job.run.id if job.run else None)
         if job.spec.resumable or job.spec.saved:
             d.put(replace(job, note="lost", run=None))
@@ -138,13 +140,25 @@ def _job_ended(d: Draft, job: Job) -> None:
         _finish(d, job, "done", exit_.code)
     elif exit_.error:  # trying again would not find the program either
         _finish(d, replace(job, note="cannot_start", note_facts={"why": exit_.error}), "failed", exit_.code)
-    elif job.attempts_left > 0:
-        tries, left = job.failures + 1, job.attempts_left - 1
-        d.event("job.retry", job.id, exit_code=exit_.code, attempts_left=left)
-        retry_at_s = d.now_s + backoff_s(d, tries)
-        d.put(replace(job, attempts_left=left, failures=tries, retry_at_s=retry_at_s, note="exit"))
     else:
-        _finish(d, job, "failed", exit_.code)
+        _again(d, job, exit_)
+
+
+def _again(d: Draft, job: Job, exit_: Exit) -> None:
+    """It ended badly: another attempt, if it has one."""
+    policy = d.base.policy
+    if (again := another(d, job, exit_, policy.backoff_min_s, policy.backoff_max_s)) is None:
+        _finish(d, lose(d, job, "exit"), "failed", exit_.code)
+    else:
+        d.put(lose(d, again, "exit"))
+
+
+def lose(d: Draft, job: Job, cause: str) -> Job:
+    """What it did since its last saved point is gone with its process; that is told."""
+    job, lost_s = worked.lose(job, cause)
+    if lost_s:
+        d.event("job.lost_work", job.id, cause=cause, lost_s=lost_s)
+    return job
 
 
 def _finish(d: Draft, job: Job, how: Ended, code: int | None = None) -> None:
@@ -185,12 +199,15 @@ def stepped_aside(d: Draft, holder: Holder, pending: Pending) -> None:
     if isinstance(down, Service):
         down = replace(down, stayed=0, stayed_until_s=None)
     if isinstance(down, Job) and holder.form == holder.top:
-        down = replace(down, ran_s=down.ran_s + max(0.0, pending.started_s - holder.since_s))
+        ran_s = down.ran_s + max(0.0, pending.started_s - holder.since_s)
+        down = replace(down, ran_s=ran_s, crashes=0)
     if pending.to != holder.bottom:
         d.put(replace(down, wish="hold") if down.wish == "pause" else down)
         return
     down = replace(down, devices=(), seen_bytes={})
     if isinstance(down, Job):
+        if not _ended_before(down, pending) and holder.form != holder.bottom:
+            down = lose(d, down, pending.cause or "stop")
         down = line.waits_from(d, down, d.now_s)
     d.put(_off(down) if isinstance(down, Service) else down)
     if isinstance(down, Job) and _ended_before(down, pending):

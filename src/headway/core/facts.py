@@ -99,12 +99,16 @@ class GateStuck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobTold:
-    """What a job's `saved` and `progress` said."""
+    """What a job's own commands said, and signs of its work. None: not said, or not looked at."""
 
     job: HolderId
     saved_point: str | None = None
     saved_age_s: float | None = None
     progress: float | None = None
+    summary: str | None = None
+    healthy: bool | None = None  # None: its health was not asked for this time
+    log_bytes: int | None = None
+    busy_s: float | None = None  # processor time of its whole tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from headway.core.model import (
     DeviceId,
     FormName,
     Holder,
+    Job,
     Pending,
     Snapshot,
     Spec,
@@ -165,6 +166,9 @@ def excludes(holder: Holder, other: Holder, form: FormName) -> Verdict | None:
     for one, next_to in ((holder, other), (other, holder)):
         if blocks(one, next_to):
             return Verdict(code="blocked", facts={"holder": one.id})
+    for one, next_to in ((holder, other), (other, holder)):
+        if isinstance(one, Job) and one.alone:
+            return Verdict(code="runs_alone", facts={"holder": next_to.id, "job": one.id})
     for one in (holder, other):
         if need(one, one.top) is None:
             return Verdict(code="needs_alone", facts={"holder": other.id, "unknown": one.id})
@@ -290,6 +294,8 @@ def _fits_now(holder: Holder, form: FormName, device: Device, s: Snapshot) -> Ve
         )  # ended, and its memory is still there
         if (wanted is None and (at_top or lingers)) or (at_top and need(other, other.top) is None):
             return Verdict(code="needs_alone", facts={"holder": hid, "unknown": holder.id})
+        if isinstance(holder, Job) and holder.alone and (at_top or lingers):
+            return Verdict(code="runs_alone", facts={"holder": hid, "job": holder.id})
         leaving = moving is not None and moving.frees
         if at_top and not leaving and (no := excludes(holder, other, other.top)):
             return no

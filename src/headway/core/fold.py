@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import configuring, ends, fit, freezing, leases, line, staying, window_wishes, windows
+from headway.core import (
+    budgets,
+    configuring,
+    ends,
+    fit,
+    freezing,
+    leases,
+    line,
+    staying,
+    told,
+    window_wishes,
+    windows,
+)
 from headway.core.draft import Draft
 from headway.core.facts import (
     ConfigRefused,
@@ -57,7 +69,7 @@ def fold(d: Draft, fact: Fact) -> None:
         case GateState():
             _gate_state(d, fact)
         case JobTold():
-            _job_told(d, fact)
+            told.told(d, fact)
         case GateStuck():
             service = d.holders.get(fact.service)
             if isinstance(service, Service):
@@ -107,6 +119,9 @@ def decided(d: Draft, decision: Decision) -> None:
     configuring.forget_retired(d)
     windows.turned(d)
     line.turned(d)
+    if d.base.mode == "live":
+        budgets.look(d, d.present)
+    told.look(d, d.present)
 
 
 def _move_asked(d: Draft, move: Move) -> None:
@@ -261,13 +276,16 @@ def _taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) -> No
     else:
         done = replace(done, failures=0)
     if isinstance(done, Job):
-        done = replace(done, started_s=done.started_s if done.started_s is not None else d.now_s)
+        first_s = done.started_s if done.started_s is not None else d.now_s
+        done = replace(done, started_s=first_s, rushed=False, stalled=False, active_s=d.now_s)
+        if pending.creates:
+            done = replace(done, run_from_s=done.ran_s, log_bytes=None, busy_s=None, unhealthy=0)
     if isinstance(done, Lease):
         done = leases.granted(d, done)
     d.put(done)
 
 
-# ---------------------------------------------------------------- the gate, and what jobs say
+# ---------------------------------------------------------------- the gate
 
 
 def _gate_state(d: Draft, fact: GateState) -> None:
@@ -297,31 +315,3 @@ def _gate_state(d: Draft, fact: GateState) -> None:
         ),
         save=False,
     )
-
-
-def _job_told(d: Draft, fact: JobTold) -> None:
-    job = d.holders.get(fact.job)
-    if not isinstance(job, Job):
-        return
-    new_point = fact.saved_point is not None and fact.saved_point != job.saved_point
-    if new_point:
-        d.event("job.saved", job.id, point=fact.saved_point)
-    age_s = fact.saved_age_s if fact.saved_age_s is not None else job.saved_age_s
-    if job.wish == "wind_down" and _saved_since(job, fact, d.now_s, new_point):
-        age_s = 0.0  # the point that it was to reach
-    d.put(
-        replace(
-            job,
-            saved_point=fact.saved_point if fact.saved_point is not None else job.saved_point,
-            saved_age_s=age_s,
-            progress=fact.progress if fact.progress is not None else job.progress,
-        ),
-        save=new_point,
-    )
-
-
-def _saved_since(job: Job, fact: JobTold, now_s: float, new_point: bool) -> bool:
-    """Did it save after it was asked to wind down? Where no age is told, a point that is new says so."""
-    if fact.saved_age_s is None:
-        return new_point
-    return fact.saved_point is not None and now_s - fact.saved_age_s >= (job.wish_s or 0.0)

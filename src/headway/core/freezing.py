@@ -66,8 +66,16 @@ def frozen(job: Job, now_s: float) -> Job:
 
 
 def thawed(job: Job, now_s: float) -> Job:
-    """Its running time does not count what it was frozen."""
-    return replace(job, frozen_by_gate=False, frozen_s=None, ran_s=job.ran_s - frozen_for_s(job, now_s))
+    """Neither its running time nor its silence counts what it was frozen."""
+    for_s = frozen_for_s(job, now_s)
+    heard_s = min(now_s, max(job.active_s or 0.0, job.since_s) + for_s)
+    return replace(
+        job,
+        frozen_by_gate=False,
+        frozen_s=None,
+        ran_s=job.ran_s - for_s,
+        active_s=heard_s if for_s else job.active_s,
+    )
 
 
 def frozen_for_s(job: Job, now_s: float) -> float:

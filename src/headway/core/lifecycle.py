@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from headway.core.model import FormName, Holder, Job, Lease, MoveRule, Service, Wish
 
 STRENGTH: tuple[Wish, ...] = ("run", "hold", "pause", "wind_down", "stop", "kill", "cancel")
-REVIVING = ("release", "resume", "retry")  # the verbs that set a wish back to run, by name
+REVIVING = ("start", "release", "resume", "retry")  # the verbs that set a wish back to run, by name
 
 ENDS_AS: Mapping[Wish, Wish] = {"stop": "hold", "kill": "hold", "pause": "hold", "wind_down": "hold"}
 

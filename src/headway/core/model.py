@@ -53,6 +53,8 @@ class Exit:
     peak_host_bytes: int | None = None
     at_s: float | None = None  # boottime
     error: str | None = None  # why the command could not be executed at all
+    last_line: str | None = None  # of its log, where it ended badly
+    out_of_memory: bool = False  # its log says so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +178,16 @@ class Service(Holder):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """A stretch of work that was done after the last saved point, and is gone."""
+
+    run: str | None
+    cause: str  # a holder that needed the room, or the code of what ended it
+    lost_s: float
+    at_ran_s: float  # its running time when that happened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Holder):
     """A queued or running command."""
 
@@ -194,14 +206,31 @@ class Job(Holder):
     started_s: float | None = None  # first start
     ran_s: float = 0.0  # running time over all runs, up to the last form change
     attempts_left: int = 0
+    run_from_s: float = 0.0  # of its running time: where its present run began
+    saved_ran_s: float | None = None  # of its running time: where its last saved point is
+    saves_every_s: float | None = None  # running time up to a saved point, as last measured
     saved_age_s: float | None = None
     saved_point: str | None = None
     progress: float | None = None  # 0..1
+    marks: tuple[tuple[float, float], ...] = ()  # (running time, progress), oldest first
+    allowed_from_s: float = 0.0  # of its running time: where its present max_runtime began
+    crashes: int = 0  # runs in a row that ended badly soon after their start
+    alone: bool = False  # it ran out of memory: it gets its devices alone from now on
+    rushed: bool = False  # a person said "now": whether a gap is worth it is not asked
     anyway: bool = False  # a person said that it may start although it cannot step aside
+    lost: tuple[Lost, ...] = ()  # work that was done and is gone, the last ones
+    lost_s: float = 0.0  # all of it
+    summary: str | None = None  # its best result, in its own words
+    told_s: float | None = None  # when it was last asked
+    active_s: float | None = None  # when it last showed a sign of work
+    log_bytes: int | None = None
+    busy_s: float | None = None  # processor time of its tree
+    stalled: bool = False
+    unhealthy: int = 0  # health commands in a row that failed
     frozen_by_gate: bool = False
+    frozen_s: float | None = None  # since when
     coming: JobSpec | None = None  # what its recipe says now; it counts from its next start
     retired: bool = False  # the config does not have its recipe any more; it goes on with what it has
-    frozen_s: float | None = None  # since when
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from headway.core.wording import (
     how_it_ended,
     many,
     requests_active,
+    share_done,
     still_held,
     waited_for_held,
 )
@@ -43,10 +44,12 @@ VERDICTS: Mapping[str, Phrase] = {
         help="headway window ls",
     ),
     "no_way_aside": _p(
-        "it cannot step aside, and {service} may want that device: it runs there in windows only, next in {in_s}",
-        "it cannot step aside, and {service} may want that device: it runs there in windows only",
-        "it cannot step aside, and a model may want that device",
-        help="headway window ls",
+        "would lose its work when {service} wants the device, so it starts there in windows only, next in {in_s}; "
+        "say how it saves its work (`saved`, `resumable`), or start it anyway",
+        "would lose its work when {service} wants the device, and no other device is there; "
+        "say how it saves its work (`saved`, `resumable`), or start it anyway",
+        "would lose its work when a model wants the device",
+        help="headway start {id} --anyway",
     ),
     "frozen": _p(
         "frozen while {service} answers {active_words}", "frozen; goes on in {in_s}", "frozen while a model answers",
@@ -165,6 +168,11 @@ VERDICTS: Mapping[str, Phrase] = {
         "how much it needs is not known, so it gets a device alone",
         help="headway why {holder}",
     ),
+    "runs_alone": _p(
+        "{job} ran out of memory beside others, so its next attempt gets a device alone; {holder} is there",
+        "one that ran out of memory gets a device alone",
+        help="headway why {holder}",
+    ),
     "blocked": _p(
         "{holder} was started by hand and keeps jobs and leases off its device",
         "work that was started by hand keeps jobs and leases off its device",
@@ -236,6 +244,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "{service} has been quiet for {quiet_s}; starts when it has been quiet for {needed_s}",
         "the model has not been quiet for long enough",
     ),
+    "gap_before_saved": _p(
+        "{service} has been quiet for {quiet_s}; starts when it has been quiet for {needed_s}, as long as this job "
+        "works up to a saved point",
+        "the model has not been quiet for as long as this job needs to save its work",
+        help="headway start {id}",
+    ),
     # the next step
     "draining": _p(
         "its gate is still {gate}", "finishes {pinning_words} in flight", "finishes what is in flight", derive=gate,
@@ -256,7 +270,13 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     # made by view itself, where the pass has nothing to say
     "behind": _p("number {position} in line; those before it are looked at first", "stands in line"),
-    "runs": _p("on {devices} for {in_state_s}", "for {in_state_s}"),
+    "runs": _p(
+        "on {devices} for {in_state_s}, and shows no sign of work for {silent_s}",
+        "on {devices} for {in_state_s}, {share} done, {left_s} left ({low_s} to {high_s})",
+        "on {devices} for {in_state_s}, {left_s} left ({low_s} to {high_s})",
+        "on {devices} for {in_state_s}, {share} done", "on {devices} for {in_state_s}", "for {in_state_s}",
+        derive=share_done,
+    ),
     "answers": _p("answering {active_words}", derive=requests_active),
     "idle": _p("quiet for {quiet_s}; nobody who waits needs its memory", "nobody who waits needs its memory"),
     "aside": _p("nobody asks for it", help="send it a request"),
@@ -311,7 +331,22 @@ NOTES: Mapping[str, Phrase] = {
     "cannot_start": _p("{why}", "the command could not be executed"),
     "limit_passed": _p("it took longer than {limit_s}", "it took longer than its limit"),
     "memory_not_released": _p("its memory was not released"),
-    "exit": _p("its last run {exit}", "its last run ended badly", derive=how_it_ended),
+    "exit": _p(
+        "its last run {exit}: {line}", "its last run {exit}", "its last run ended badly", derive=how_it_ended
+    ),
+    "out_of_memory": _p(
+        "it ran out of memory, so it gets a device alone: {line}",
+        "it ran out of memory, so it gets a device alone",
+    ),
+    "crash_loop": _p(
+        "it failed {failures} times right after its start: {line}",
+        "it failed {failures} times right after its start",
+        "it failed right after its start",
+    ),
+    "max_runtime": _p(
+        "it has run for its max_runtime of {max_runtime_s}; a release lets it run as long again",
+        "it has run for as long as it may",
+    ),
     "lost": _p("its process was gone, and how it ended is not known"),
     "after_failed": _p("the job it follows did not end well"),
     "after_gone": _p("the job it follows never ran"),

@@ -66,7 +66,7 @@ def room_on(
     taken = [plan.reserved[d] for d in devices if plan.reserved.get(d, want.holder.id) != want.holder.id]
     if taken:
         return {}, Verdict(code="reserved", facts={"for": taken[0]})
-    if no := windows.tied(want.holder, devices, s):
+    if no := windows.barred(want.holder, devices, s):
         return {}, no
     if want.rank[0] >= Rank.LEASE:
         for device in devices:
@@ -100,7 +100,7 @@ def could_have(want: Want, plan: Plan, s: Snapshot) -> Devices:
     others = [s.holders[hid] for hid in {*plan.placed, *plan.standing} if hid != want.holder.id]
     going = {other.id: form for other in others if (form := _in_time(other, want, plan, s))}
     for devices in fit.placements(want, plan):
-        if not plan.short_on(devices, want, going) and not windows.tied(want.holder, devices, s):
+        if not plan.short_on(devices, want, going) and not windows.barred(want.holder, devices, s):
             return devices
     return ()
 

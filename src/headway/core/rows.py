@@ -28,6 +28,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LostRow:
+    """Work that was done after the last saved point and is gone. `cause`: whoever needed the room, or what ended it."""
+
+    run: str | None
+    cause: str
+    lost_s: float
+    at_ran_s: float  # the job's running time when that happened
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow(Row):
     recipe: str | None
     lane: str
@@ -35,6 +45,7 @@ class JobRow(Row):
     priority: int
     placement: str
     driver: str
+    step_aside: str  # park, restart, or none: it would lose its work, and starts only where no model is
     argv: tuple[str, ...]
     after: tuple[str, ...]
     age_s: float
@@ -43,13 +54,28 @@ class JobRow(Row):
     progress: float | None
     saved_age_s: float | None
     saved_point: str | None
+    saves_every_s: float | None  # running time up to a saved point, as last measured
+    unsaved_s: float | None  # running time that a stop would lose now; None: it has no process
+    lost_s: float  # running time that was lost, over all its runs
+    lost: tuple[LostRow, ...]  # the last such stretches
+    left_s: float | None  # running time that is left; None: nothing says how long it takes
+    left_low_s: float | None
+    left_high_s: float | None
+    max_runtime_s: float | None
     attempts_left: int
     exit_code: int | None
     ended_s: float | None  # ago
     run: str | None
+    runs: int  # how many there have been
     pid: int | None
+    stalled: bool
+    healthy: bool | None  # None: it has no health command, or no process
+    alone: bool  # it ran out of memory, and gets its devices to itself
+    summary: str | None  # its best result, in its own words
     goal: str | None
     tags: tuple[str, ...]
+    labels: Mapping[str, str]
+    colour: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

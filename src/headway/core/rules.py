@@ -84,7 +84,7 @@ def window_over(holder: Holder, s: Snapshot) -> Verdict | None:
     if not isinstance(holder, Job) or holder.form != holder.top or not windows.bound(holder):
         return None
     if holder.spec.placement != "window":
-        no = windows.tied(holder, holder.devices, s)
+        no = windows.barred(holder, holder.devices, s)
         return no and replace(no, facts={**no.facts, "form": aside_form(holder)})
     if any(windows.is_open(one, s.now_s) for one in s.windows):
         return None

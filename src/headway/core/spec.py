@@ -134,14 +134,22 @@ class JobSpec(Spec):
     saved: tuple[str, ...] = ()  # prints the saved point
     progress: tuple[str, ...] = ()
     resumable: bool = False
+    steps_aside: bool = True  # False: it can only be stopped, and then its work is lost
     after: tuple[str, ...] = ()
     after_ok: tuple[str, ...] = ()
     retries: int = 0
-    steps_aside: bool = True  # False: it must not be ended for others, and cannot give its memory back either
+    max_runtime_s: float | None = None  # running time over all runs; then it is held
+    oom_exit_code: int | None = None  # with this exit code it ran out of memory
+    stall_after_s: float | None = None  # without any sign of work for this long it is told as stalled
+    health: tuple[str, ...] = ()  # exit 0: all is well
+    health_every_s: float = 60.0
+    summary: tuple[str, ...] = ()  # prints its best result so far, in a line
     max_wait_s: float | None = 86400.0  # then it goes to the front of the line
     min_residency_s: float = 60.0
     goal: str | None = None
     tags: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    colour: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,12 @@ def _typed(facts: Facts) -> Facts:
     return {"typed": str(facts.get("verb", "this")).replace("_", "")}
 
 
+def _asked(facts: Facts) -> Facts:
+    """What we ask of a job that has run for as long as it may."""
+    words = {"wind_down": "wind down", "pause": "park", "stop": "stop"}
+    return {"asked": words.get(str(facts.get("wish")))}
+
+
 def _known(facts: Facts) -> Facts:
     n = facts.get("holders")
     return {"known": "1 service, job or lease" if n == 1 else f"{n} services, jobs and leases"} if n else {}
@@ -71,7 +77,23 @@ REFUSALS: Mapping[str, Phrase] = {
         "`headway {typed}` is for jobs. `headway hold` puts a service aside, `headway release` lets it go on.",
         derive=_typed,
     ),
-    "cannot_pause": _p("it has no park command, so it cannot pause. `headway stop` frees its memory too."),
+    "cannot_pause": _p(
+        "it has no park command, so it cannot pause. `headway pause --at-saved-point {target}` stops it at its next "
+        "saved point, `headway stop {target}` now.",
+        "it has no park command, so it cannot pause. `headway stop` frees its memory too.",
+    ),
+    "not_editable": _p(
+        "{fields} cannot be changed of a job. Cancel it, and add another one.",
+        "that cannot be changed of a job.",
+    ),
+    "cycle": _p(
+        "these would wait for each other: {ring}. Leave one of them out of `--after`.",
+        "they would wait for each other. Leave one of them out of `--after`.",
+    ),
+    "still_there": _p(
+        "{target} is over, but its memory is still being measured. Try again in a moment.",
+        "its memory is still being measured. Try again in a moment.",
+    ),
     "not_a_job": _p("{target} is not a job. `headway ps` lists them.", "that is not a job."),
     "not_queued": _p(
         "{target} does not stand in that line: it is {state}. `headway ps` shows the order.",
@@ -125,6 +147,8 @@ REFUSALS: Mapping[str, Phrase] = {
 EVENTS: Mapping[str, Phrase] = {
     "job.added": _p("queued by {by}"),
     "job.asked": _p("{by} asked: {verb}"),
+    "job.edited": _p("{by} changed {fields}", "changed by {by}", "changed"),
+    "job.cleared": _p("{name} forgotten, asked by {by}", "forgotten"),
     "job.fronted": _p("waited {waited_s}, so it goes to the front of the line", "goes to the front of the line"),
     "job.moved": _p("moved {where} {other} by {by}", "moved to the {where} by {by}", "moved in the queue"),
     "job.saved": _p("saved: {point}", "saved its work"),
@@ -133,7 +157,18 @@ EVENTS: Mapping[str, Phrase] = {
     "job.cancelled": _p("cancelled by {by}", "cancelled"),
     "job.lost": _p("its process is gone, and how it ended is not known"),
     "job.retry": _p("{exit}; {attempts_left} more attempts", "{exit}; tried once more", derive=how_it_ended),
-    "job.held": _p("held after {failures} failed starts", "held"),
+    "job.held": _p("held: {reason}", "held after {failures} failed starts", "held"),
+    "job.over_time": _p("has run for its max_runtime of {max_runtime_s}: asked to {asked}",
+                        "has run for as long as it may", derive=_asked),
+    "job.out_of_memory": _p("ran out of memory; tried once more with a device alone: {line}",
+                            "ran out of memory; tried once more with a device alone"),
+    "job.lost_work": _p("lost {lost_s} of work since its last saved point: {because}",
+                        "lost {lost_s} of work since its last saved point, for {cause}",
+                        "lost work since its last saved point", derive=_cause),
+    "job.stalled": _p("stalled: no progress, no output and no processor time for {silent_s}", "stalled"),
+    "job.works_again": _p("works again"),
+    "job.unhealthy": _p("its health command failed {failures} times in a row", "its health command fails"),
+    "job.healthy": _p("its health command succeeds again"),
     "service.asked": _p("{by} asked: {verb}"),
     "lease.added": _p("asked for by {by}, pid {pid}", "asked for by {by}", "asked for"),
     "lease.asked": _p("{by} asked: {verb}"),

@@ -5,7 +5,7 @@ Ages are in seconds and sizes in bytes; the readers make them into words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -14,7 +14,9 @@ from headway.core.device_rows import device_row as device_row
 from headway.core.device_rows import devices as devices
 from headway.core.device_rows import troubles as troubles
 from headway.core.draft import LEASE_LANE
-from headway.core.freezing import frozen_for_s
+from headway.core.eta import lengths
+from headway.core.job_rows import NONE, Known, job_fields, running_facts
+from headway.core.job_rows import outlook as outlook
 from headway.core.model import Holder, HolderId, Job, Lease, Service, Snapshot, Verdict
 from headway.core.phrases import help_for, note, sentence
 from headway.core.rows import (
@@ -32,6 +34,7 @@ from headway.core.spec import device_env
 from headway.core.staying import keeps_memory
 from headway.core.window_rows import window_rows as window_rows
 from headway.core.windows import over
+from headway.core.worked import ran_s
 
 Verdicts = Mapping[HolderId, Verdict]
 
@@ -124,8 +127,10 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
             facts["exit_code"] = holder.exit_code
         facts |= {
             "position": words.position(holder, s),
-            "ran_s": ran_s(holder, s),
+            "ran_s": ran_s(holder, s.now_s),
         }
+        if verdict.code == "runs":
+            facts |= running_facts(holder, s)
         facts["ended_s"] = None if holder.ended_s is None else s.now_s - holder.ended_s
         busy = s.service(str(facts.get("service")))
         if verdict.code == "model_busy" and busy is not None:
@@ -176,31 +181,8 @@ def row(hid: str, s: Snapshot, verdicts: Verdicts) -> Row | DeviceRow | None:
     return None if holder is None else Row(**_common(holder, s, verdicts))
 
 
-def job_row(job: Job, s: Snapshot, verdicts: Verdicts) -> JobRow:
-    return JobRow(
-        **_common(job, s, verdicts),
-        recipe=job.recipe,
-        lane=job.lane,
-        position=words.position(job, s),
-        priority=job.spec.priority,
-        placement=job.spec.placement,
-        driver=job.spec.driver,
-        argv=job.spec.argv,
-        after=(*job.spec.after, *job.spec.after_ok),
-        age_s=s.now_s - job.enqueued_s,
-        ran_s=ran_s(job, s),
-        started=job.started_s is not None,
-        progress=job.progress,
-        saved_age_s=job.saved_age_s,
-        saved_point=job.saved_point,
-        attempts_left=job.attempts_left,
-        exit_code=job.exit_code,
-        ended_s=None if job.ended_s is None else s.now_s - job.ended_s,
-        run=job.run.id if job.run else None,
-        pid=job.run.pid if job.run else None,
-        goal=job.spec.goal,
-        tags=job.spec.tags,
-    )
+def job_row(job: Job, s: Snapshot, verdicts: Verdicts, known: Known = NONE) -> JobRow:
+    return JobRow(**_common(job, s, verdicts), **job_fields(job, s, known))
 
 
 def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow:
@@ -277,12 +259,6 @@ def _seen_bytes(holder: Holder, s: Snapshot) -> int | None:
     return 0 if tells else None
 
 
-def ran_s(job: Job, s: Snapshot) -> float:
-    """Running time over all its runs, up to now."""
-    now_s = s.now_s - job.since_s - frozen_for_s(job, s.now_s)
-    return job.ran_s + (now_s if job.form == job.top and job.ended is None else 0.0)
-
-
 def _quiet_s(service: Service, s: Snapshot) -> float | None:
     if service.active or service.last_end_s is None:
         return None
@@ -298,7 +274,7 @@ def _waiting(service: Service) -> int:
 
 def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
     """The whole board, the first `queued_max` of the queue."""
-    top = head(s)
+    top, known = head(s), lengths(s)
     present = (h for hid in s.present if isinstance(h := s.holders[hid], Job))
     return Overview(
         mode=top.mode,
@@ -312,8 +288,8 @@ def overview(s: Snapshot, verdicts: Verdicts, queued_max: int = 50) -> Overview:
         troubles=top.troubles,
         services=services(s, verdicts),
         leases=lease_rows(s, verdicts),
-        running=tuple(job_row(job, s, verdicts) for job in present if job.ended is None),
-        queued=tuple(job_row(job, s, verdicts) for job in islice(_line(s), queued_max)),
+        running=tuple(job_row(job, s, verdicts, known) for job in present if job.ended is None),
+        queued=tuple(job_row(job, s, verdicts, known) for job in islice(_line(s), queued_max)),
     )
 
 
@@ -371,11 +347,13 @@ def jobs(
     ended: bool = False,
     after: str | None = None,
     limit: int = 200,
+    fits: Callable[[Job], bool] = lambda job: True,
 ) -> JobPage:
     """One page of jobs: those that are somewhere, the line in order, the held, and with `ended` those that are over.
 
     Args:
         states: only these words; empty: all.
+        fits: only jobs of which this is true.
         after: the cursor: the id of the last job of the page before; one that is gone begins anew.
     """
     order: list[Job] = [h for hid in s.present if isinstance(h := s.holders[hid], Job) and h.ended is None]
@@ -384,10 +362,11 @@ def jobs(
         over = [h for h in s.holders.values() if isinstance(h, Job) and h.ended is not None]
         order += sorted(over, key=lambda job: (-(job.ended_s or 0.0), job.id))
     start = next((n + 1 for n, job in enumerate(order) if job.id == after), 0) if after else 0
-    fits = (job for job in order[start:] if not states or words.state(job, s) in states)
-    page = list(islice(fits, limit + 1))
+    shown = (job for job in order[start:] if (not states or words.state(job, s) in states) and fits(job))
+    page = list(islice(shown, limit + 1))
     more = page[limit - 1].id if len(page) > limit else None
-    return JobPage(jobs=tuple(job_row(job, s, verdicts) for job in page[:limit]), next=more)
+    known = lengths(s)
+    return JobPage(jobs=tuple(job_row(job, s, verdicts, known) for job in page[:limit]), next=more)
 
 
 def _line(s: Snapshot) -> Iterable[Job]:

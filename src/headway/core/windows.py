@@ -95,14 +95,17 @@ def not_yet(want: Want, s: Snapshot) -> Verdict | None:
 
 def bound(holder: Holder) -> bool:
     """Does it run in windows only, where a model may want its device? By its placement, or as it cannot step aside."""
-    if not isinstance(holder, Job) or holder.spec.placement not in ("gap", "window"):
-        return False
-    return holder.spec.placement == "window" or not (holder.spec.steps_aside or holder.anyway)
+    return isinstance(holder, Job) and (holder.spec.placement == "window" or tied(holder))
 
 
-def tied(holder: Holder, devices: tuple[str, ...], s: Snapshot) -> Verdict | None:
+def tied(job: Job) -> bool:
+    """Would it lose its work by stepping aside, and did nobody say that it may? Beside a model it need not."""
+    return job.spec.placement in ("gap", "window") and not (job.spec.steps_aside or job.anyway)
+
+
+def barred(holder: Holder, devices: tuple[str, ...], s: Snapshot) -> Verdict | None:
     """It cannot step aside, and a model that no window is over uses one of these devices: it stays off them."""
-    if not isinstance(holder, Job) or not bound(holder) or holder.spec.placement == "window":
+    if not isinstance(holder, Job) or holder.spec.placement == "window" or not tied(holder):
         return None
     for sid in s.services:
         service = s.service(sid)

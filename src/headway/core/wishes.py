@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import configuring, lease_wishes, line, window_wishes
+from headway.core import budgets, configuring, edits, lease_wishes, line, window_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
     Claim,
+    ClearJobs,
     Command,
     Configure,
+    EditJob,
     EndLease,
     MoveJob,
     RenewLease,
@@ -22,14 +24,15 @@ from headway.core.commands import (
     StopWindow,
 )
 from headway.core.draft import Draft, lane_of
+from headway.core.edits import AGE_S
 from headway.core.ends import hold_followers
 from headway.core.lifecycle import REVIVING, rule, strengthened
-from headway.core.model import Holder, Job, JobSpec, Lease, Service, Wish
+from headway.core.model import Holder, HolderId, Job, JobSpec, Lease, Service, Wish
 from headway.core.replies import accepted, refused, resolve
 from headway.core.rules import find_job
 from headway.core.words import job_state
+from headway.core.worked import ran_s
 
-AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
 TOLD_MAX = 20  # changes of a config that the audit names
 ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
 
@@ -43,6 +46,10 @@ def apply(d: Draft, command: Command) -> Reply:
             return _set_wish(d, command)
         case MoveJob():
             return _move_job(d, command)
+        case EditJob():
+            return edits.edit(d, command)
+        case ClearJobs():
+            return edits.clear(d, command)
         case SetMode():
             return _set_mode(d, command)
         case SetProdOnly():
@@ -142,9 +149,11 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
         return refused(d, "already_ended", holder.id, target=holder.id, ended=holder.ended)
     if isinstance(holder, Service) and command.verb in ("cancel", "wind_down", "pause"):
         return refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
-    if no := _cannot_pause(d, holder, command):
-        return refused(d, no, holder.id)
     verb: Wish = command.verb  # type: ignore[assignment]
+    if no := _cannot_pause(d, holder, command):
+        if not command.at_saved_point:
+            return refused(d, no, holder.id, target=holder.id)
+        verb = "wind_down"
     waits = holder.form == holder.bottom and holder.id not in d.pending
     if isinstance(holder, Job) and waits:
         if verb == "cancel":
@@ -158,7 +167,9 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
         verb = "hold"
     wish = strengthened(holder.wish, verb)
     d.put(replace(holder, wish=wish, wish_by=command.by, wish_s=d.now_s, note=command.reason or holder.note))
-    if isinstance(asked := d.holders[holder.id], Service):
+    if isinstance(asked := d.holders[holder.id], Job):
+        d.put(replace(asked, rushed=False))
+    if isinstance(asked, Service):
         d.put(replace(asked, stayed_until_s=None))  # a person asks: it is tried at once
     d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish=wish, by=command.by)
     return accepted(d, holder.id, wish=wish, done=verb == "hold")
@@ -180,6 +191,8 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
     """release, resume and retry set the wish back to run, by name. Nothing revives what was cancelled."""
     if holder.wish == "cancel":
         return refused(d, "cancelled", holder.id)
+    if command.verb == "start" and isinstance(holder, Service):
+        return refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
     fresh = {
         "wish": "run",
         "wish_by": command.by,
@@ -192,7 +205,10 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         held_s = d.now_s - (holder.wish_s or d.now_s) if holder.wish == "hold" else 0.0
         from_s = holder.enqueued_s if holder.waits_from_s is None else holder.waits_from_s
         spec = _without_lost(holder, d)
-        holder = replace(holder, spec=spec, waits_from_s=from_s + held_s)  # what is held does not wait
+        # What is held does not wait.
+        holder = replace(holder, spec=spec, waits_from_s=from_s + held_s, crashes=0)
+        if holder.note == budgets.NOTE:  # and that it may run for as long again
+            holder = replace(holder, allowed_from_s=ran_s(holder, d.now_s))
         line.noted(d, holder)
     if isinstance(holder, Job) and holder.ended:
         if command.verb != "retry":
@@ -203,6 +219,8 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
             "exit_code": None,
             "attempts_left": holder.spec.retries,
             "run": None,
+            "allowed_from_s": holder.ran_s,
+            "alone": False,
         }
         d.put(replace(holder, **fresh, **again, form=holder.bottom))  # type: ignore[arg-type]
     elif command.verb == "retry" and isinstance(holder, Service):
@@ -211,8 +229,18 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         return refused(d, "not_ended", holder.id)
     else:
         d.put(replace(holder, **fresh))  # type: ignore[arg-type]
+        if command.verb == "start":
+            _first(d, holder.id, command.anyway)
     d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish="run", by=command.by)
     return accepted(d, holder.id, wish="run", done=True)
+
+
+def _first(d: Draft, hid: HolderId, anyway: bool) -> None:
+    """A person wants it now: it is first in its line, and whether a gap is worth it is not asked."""
+    job = d.holders[hid]
+    assert isinstance(job, Job)
+    job = replace(job, rushed=True, anyway=job.anyway or anyway)
+    line.put_at(d, line.waits_from(d, job, d.now_s), 0)
 
 
 def _without_lost(job: Job, d: Draft) -> JobSpec:

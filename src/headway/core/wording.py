@@ -68,6 +68,11 @@ def held(facts: Facts) -> Facts:
     return {} if since_s is None else {"ago": "just now" if since_s < 1 else f"{duration(since_s)} ago"}
 
 
+def share_done(facts: Facts) -> Facts:
+    progress = facts.get("progress")
+    return {} if progress is None else {"share": f"{progress:.0%}"}
+
+
 def many(facts: Facts) -> Facts:
     return {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {}
 

@@ -12,7 +12,7 @@ from headway.core import fit
 from headway.core.facts import Fact, MoveAnswered
 from headway.core.model import Holder, Measure, Move, Pending, Service, Signal, Snapshot, Verdict
 from headway.core.spec import device_env
-from headway.daemon.observe import run_seen
+from headway.daemon.run_ends import run_seen
 from headway.errors import DriverFailed, HeadwayError
 from headway.ports import Clock, Driver, Meter, Runs, Task
 
@@ -161,7 +161,9 @@ class Act:
         finally:
             self._watched(move)  # a run that came later than anybody waits for one
         if move.run_id is not None and (state := self._runs.read(move.run_id)) is not None:
-            self._tell(run_seen(holder.id, state))  # its run's begin or end is known before its move is over
+            self._tell(
+                run_seen(self._runs, holder.id, state)
+            )  # its run's begin or end is known before its move is over
         return MoveAnswered(**made, upstream=moved.upstream, facts=plain(moved.facts))
 
     def _watched(self, move: Move) -> None:

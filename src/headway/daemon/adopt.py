@@ -29,7 +29,7 @@ from headway.core.model import (
     Window,
 )
 from headway.daemon.act import hook_id
-from headway.daemon.observe import run_seen
+from headway.daemon.run_ends import run_seen
 from headway.ports import Runs, Saved
 
 KINDS: Mapping[str, type[Holder]] = {"service": Service, "job": Job, "lease": Lease, "claim": Lease}
@@ -49,6 +49,8 @@ INSTANTS = (
     "asked_s",
     "granted_s",
     "expires_s",
+    "told_s",
+    "active_s",
     "begin_s",
     "end_s",
     "back_s",
@@ -289,7 +291,7 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
                 continue  # lost: the watcher ends what survived before it says so
             if pending is None or not pending.creates or run_id == pending.run_id:
                 fold(
-                    draft, run_seen(hid, state)
+                    draft, run_seen(runs, hid, state)
                 )  # the end of an older run is not that of the start under way
     for run_id in runs.known():
         state = None if run_id in ours else runs.read(run_id)

@@ -8,32 +8,19 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from headway.core.facts import DeviceRead, Fact, JobTold, MeterSilent, Observed, RunSeen
+from headway.core.facts import DeviceRead, Fact, MeterSilent, Observed
 from headway.core.model import Job, Service, Snapshot
+from headway.daemon.asking import Asker
+from headway.daemon.run_ends import run_seen
 from headway.errors import HeadwayError
 from headway.ports import Clock, Driver, Reading, Runs, RunState, Seen
 
 POLL_S = 1.0
 SOON_S = 0.05  # while a close waits for the engine to read idle, or nothing is known of a service
-TOLD_EVERY_S = 5.0
 PROBE_LIMIT_S = 3.0
 STRANGERS_MAX = 8  # processes of others that are named
 FRESH_S = 5.0  # a reading that says the same as one of this age is not told again
 APPEAR_S = 5.0  # a run that was announced and never comes
-
-
-def run_seen(holder: str, state: RunState) -> RunSeen:
-    return RunSeen(
-        holder=holder,
-        run_id=state.id,
-        lock_held=state.lock_held,
-        pid=state.pid,
-        start_ticks=state.start_ticks,
-        boot_id=state.boot_id,
-        exit=state.exit,
-        gone=state.gone,
-        port=state.port,
-    )
 
 
 class Watcher:
@@ -54,11 +41,11 @@ class Watcher:
     ) -> None:
         self._runs, self._drivers, self._clock = runs, drivers, clock
         self._tell, self._snapshot, self._spawn, self._read_now = tell, snapshot, spawn, read_now
-        self._told, self._poll_s, self._visitor = told, poll_s, visitor
+        self._asker = Asker(told, tell, snapshot, spawn)
+        self._poll_s, self._visitor = poll_s, visitor
         self._watched: set[str] = set()
         self._probing: set[str] = set()
         self._probed_s: dict[str, float] = {}
-        self._asked_s: dict[str, float] = {}
         self._read: dict[str, DeviceRead] = {}
         self._stirred = asyncio.Event()
 
@@ -76,10 +63,11 @@ class Watcher:
             while state is not None:
                 if not state.lock_held and not state.gone and state.ran:
                     await self._runs.stop(run_id, 0.0)  # its shim was killed: what survived is ended first
-                self._tell(run_seen(holder, state))
+                self._tell(run_seen(self._runs, holder, state))
                 if state.exit is not None or state.ended:
                     self._read_now()
                 if state.ended:
+                    self._asker.last_words(holder)
                     return
                 state = await self._runs.changed(run_id, state)
         finally:
@@ -123,13 +111,7 @@ class Watcher:
                 self.probe(sid)
                 due_s = now_s + every_s
             wait_s = min(wait_s, due_s - now_s)
-        for hid in s.present:
-            job = s.holders[hid]
-            if not isinstance(job, Job) or job.form != job.top or self._told is None:
-                continue
-            if now_s - self._asked_s.get(hid, float("-inf")) >= TOLD_EVERY_S:
-                self._asked_s[hid] = now_s
-                self._spawn(f"ask {hid}", self._ask(job))
+        self._asker.tick(now_s)
         return max(0.005, wait_s)
 
     def probe(self, sid: str) -> None:
@@ -173,13 +155,6 @@ class Watcher:
         told = (seen.form, seen.ready, seen.engine_active, seen.upstream or service.upstream)
         now = (service.form, service.ready, service.engine_active, service.upstream)
         return told == now and (seen.form == service.bottom or not seen.down)
-
-    async def _ask(self, job: Job) -> None:
-        assert self._told is not None
-        answer = self._told(job)
-        told = await answer if asyncio.iscoroutine(answer) else answer
-        if isinstance(told, JobTold):
-            self._tell(told)
 
     # ---------------------------------------------------------------- devices
 

@@ -1,4 +1,4 @@
-"""What a job says of itself: its saved point and its progress, from short commands and from its progress file."""
+"""What a job says of itself, from short commands of its own and from its progress file, and signs of its work."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from headway.core.facts import JobTold
@@ -21,6 +21,8 @@ from headway.ports import Runs
 OUTPUT_MAX_BYTES = 64 * 1024
 ASK_LIMIT_S = 10.0
 LOOK_EVERY_S = 0.02
+SUMMARY_EVERY_S = 60.0
+SUMMARY_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +31,49 @@ class JobTeller:
 
     runs: Runs
     limit_s: float = ASK_LIMIT_S
+    now_s: Callable[[], float] = time.monotonic
+    _asked_s: dict[tuple[str, str], float] = field(default_factory=dict)  # when (job, what) was last asked
 
     async def ask(self, job: Job) -> JobTold:
-        """Its saved point, the age of that in seconds, and its progress from 0 to 1; each None when it does not say."""
+        """All that it says of itself, and signs of its work; each None where it does not say.
+
+        Its saved point, the age of that in seconds, and its progress from 0 to 1 each time; its health and its
+        summary once in a while, and once more when its run is over.
+        """
         saved = await self._output(job, job.spec.saved) if job.spec.saved else None
         point, age_s = read_saved(saved or "")
-        return JobTold(job=job.id, saved_point=point, saved_age_s=age_s, progress=await self._progress(job))
+        lives, healthy = job.run is not None and job.run.alive, None
+        if lives and job.spec.health and self._due(job.id, "health", job.spec.health_every_s):
+            healthy = await self._output(job, job.spec.health) is not None
+        summary = None
+        if job.spec.summary and (not lives or self._due(job.id, "summary", SUMMARY_EVERY_S)):
+            summary = _last_line(await self._output(job, job.spec.summary) or "")[:SUMMARY_MAX] or None
+        busy_s = None
+        if job.run is not None and job.spec.stall_after_s is not None:
+            busy_s = await asyncio.to_thread(self.runs.busy_s, job.run.id)
+        return JobTold(
+            job=job.id,
+            saved_point=point,
+            saved_age_s=age_s,
+            progress=await self._progress(job),
+            summary=summary,
+            healthy=healthy,
+            log_bytes=self._log_bytes(job),
+            busy_s=busy_s,
+        )
+
+    def _due(self, job: str, what: str, every_s: float) -> bool:
+        last_s = self._asked_s.get((job, what))
+        if last_s is not None and self.now_s() - last_s < every_s:
+            return False
+        self._asked_s[(job, what)] = self.now_s()
+        return True
+
+    def _log_bytes(self, job: Job) -> int | None:
+        try:
+            return (self.runs.directory(job.run.id) / "log").stat().st_size if job.run else None
+        except OSError:
+            return None
 
     async def _progress(self, job: Job) -> float | None:
         if job.spec.progress:

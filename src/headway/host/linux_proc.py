@@ -23,6 +23,7 @@ class Process:
     start_ticks: int  # clock ticks after boot
     state: str
     threads: int
+    busy_ticks: int = 0  # clock ticks of processor time, its ended children included
 
     @property
     def alive(self) -> bool:
@@ -38,7 +39,14 @@ def process(pid: int) -> Process | None:
     except OSError:
         return None
     fields = text[text.rindex(b")") + 2 :].split()  # the name before may hold blanks and brackets
-    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[17]))
+    return Process(
+        pid,
+        int(fields[1]),
+        int(fields[19]),
+        fields[0].decode(),
+        int(fields[17]),
+        sum(map(int, fields[11:15])),
+    )
 
 
 def ticks_now() -> int:

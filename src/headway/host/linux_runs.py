@@ -21,7 +21,7 @@ from pathlib import Path
 from headway.host import linux_net
 from headway.host.cgroups import Scopes
 from headway.host.linux_proc import first_death, process, send, ticks_now
-from headway.host.run_files import RunFiles
+from headway.host.run_files import USUAL, LogLimits, RunFiles
 from headway.host.run_trees import Name, RunTrees
 from headway.ports import RunSpec, RunState
 
@@ -38,7 +38,8 @@ NOT_FOR_RUNS = re.compile(r"NOTIFY_SOCKET|WATCHDOG_(PID|USEC)|LISTEN_(PID|FDS|FD
 class LinuxRuns:
     """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, logs: LogLimits = USUAL) -> None:
+        self.logs = logs  # of runs that start from now on
         self._directory = directory.absolute()
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -68,7 +69,8 @@ class LinuxRuns:
         self._reap()
         files = self._files(spec.id)
         # ids are unique in one state directory, tokens on the whole machine
-        lock = files.create(spec, f"{spec.id}.{secrets.token_hex(8)}", self._scopes.make(spec.id))
+        token = f"{spec.id}.{secrets.token_hex(8)}"
+        lock = files.create(spec, token, self._scopes.make(spec.id), self.logs)
         try:
             log = os.open(files.directory / spec.log_name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             try:
@@ -148,6 +150,9 @@ class LinuxRuns:
     def owner(self, pid: int) -> str | None:
         """The run a living pid belongs to: a shim above it, or the token in its environment."""
         return self._trees.owner(pid)
+
+    def busy_s(self, run_id: str) -> float | None:
+        return self._trees.busy_s(run_id)
 
     def signal(self, run_id: str, freeze: bool) -> None:
         """Stop or continue every process of the tree. The shim goes on: it stands outside."""

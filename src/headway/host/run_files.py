@@ -19,15 +19,30 @@ TAIL_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class LogLimits:
+    """Every `look_s` a log larger than `max_bytes` (0: never) begins anew; `kept` older parts stay beside it."""
+
+    max_bytes: int = 16 << 20
+    kept: int = 3
+    look_s: float = 2.0
+
+
+USUAL = LogLimits()
+
+
+@dataclass(frozen=True, slots=True)
 class RunFiles:
     """`runs/ID`. Nothing is remembered here: each call reads."""
 
     directory: Path
 
-    def create(self, spec: RunSpec, token: str, scope: Path | None = None) -> int:
+    def create(
+        self, spec: RunSpec, token: str, scope: Path | None = None, logs: LogLimits | None = None
+    ) -> int:
         """Make the directory with its spec, locked before anybody can see it; returns the lock's descriptor.
 
         `token` is like no other on this machine; `scope` is the cgroup that the command enters before it runs.
+        `logs` says how large its log may grow; None: without end.
 
         Raises:
             FileExistsError: the id was used before.
@@ -39,7 +54,8 @@ class RunFiles:
         lock = os.open(half_made / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            entered = {"token": token, "scope": str(scope) if scope else None}
+            entered: dict[str, Any] = {"token": token, "scope": str(scope) if scope else None}
+            entered |= {f"log_{name}": value for name, value in asdict(logs).items()} if logs else {}
             write_whole(half_made / SPEC, {**asdict(spec), "env": dict(spec.env), **entered})
             try:
                 half_made.rename(self.directory)
@@ -98,6 +114,7 @@ class RunFiles:
             port=spec["port"],
             kind=spec["kind"],
             error=ended.get("error") if ended else None,
+            started_s=started["at_s"] if started else None,
         )
 
     def mark_gone(self) -> None:
@@ -111,19 +128,28 @@ class RunFiles:
         shutil.rmtree(hidden)
 
     def tail(self, lines: int) -> list[str]:
-        """The last lines of the log, without what is cut off at 64 KiB."""
+        """The last lines of the log, without what is cut off at 64 KiB; one that just began anew goes on behind it."""
         spec = self.document(SPEC)
         if spec is None or lines <= 0:
             return []
-        try:
-            with open(self.directory / spec["log_name"], "rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - TAIL_BYTES))
-                text = file.read(TAIL_BYTES).decode(errors="replace")
-        except FileNotFoundError:
-            return []
-        found = text.splitlines()
-        return (found[1:] if size > TAIL_BYTES else found)[-lines:]
+        log = self.directory / spec["log_name"]
+        data, cut = _end(log, TAIL_BYTES)
+        if not cut and data.count(b"\n") < lines:
+            before, cut = _end(log.with_name(f"{log.name}.1"), TAIL_BYTES - len(data))
+            data = before + data
+        found = data.decode(errors="replace").splitlines()
+        return (found[1:] if cut else found)[-lines:]
+
+
+def _end(path: Path, most_bytes: int) -> tuple[bytes, bool]:
+    """The end of a file, and whether something before it was left out."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most_bytes))
+            return file.read(most_bytes), size > most_bytes
+    except FileNotFoundError:
+        return b"", False
 
 
 def write_whole(path: Path, document: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from headway.host.cgroups import Scopes
@@ -60,6 +61,11 @@ class RunTrees:
         known = {one.pid for one in found}
         inside = (table.get(pid) for pid in self._scopes.pids(run_id) if pid not in known)
         return found + [one for one in inside if one is not None and one.alive]
+
+    def busy_s(self, run_id: str) -> float | None:
+        """Processor time of the living tree, ended children included; None when nothing of it lives."""
+        tree = self.of(run_id)
+        return sum(one.busy_ticks for one in tree) / os.sysconf("SC_CLK_TCK") if tree else None
 
     def owner(self, pid: int) -> str | None:
         """The run that a living pid belongs to; None: not ours."""

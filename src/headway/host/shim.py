@@ -11,6 +11,7 @@ up later cannot swallow an exit code.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import json
@@ -27,6 +28,8 @@ PR_SET_CHILD_SUBREAPER = 36
 RECORD_BYTES = 2048  # of each file, padded with blanks
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # exit codes, as shells use them
 GO = b"g"
+LOG_LOOK_S = 2.0  # how often we look how large the log is
+COPY_BYTES = 1 << 20
 # What a terminal, a logout or a stop of somebody else's sends around. Only SIGKILL ends a shim early.
 MEANT_FOR_OTHERS = (
     signal.SIGTERM,
@@ -159,6 +162,49 @@ def start(spec: dict[str, Any], directory: str, lock: int) -> tuple[int, str]:
     return pid, error
 
 
+def copied(target: str) -> bool:
+    """Copy all that is in the log (our own output) to that file; what is added meanwhile too."""
+    half_made = f"{target}.tmp"
+    try:
+        with open("/proc/self/fd/1", "rb") as source, open(half_made, "wb") as file:
+            while True:
+                while part := source.read(COPY_BYTES):
+                    file.write(part)
+                file.flush()
+                if source.tell() >= os.fstat(1).st_size:
+                    break
+            os.ftruncate(1, 0)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(half_made)
+        return False
+    os.rename(half_made, target)
+    return True
+
+
+def rotate(log: str, largest: int, kept: int) -> None:
+    """A log that grew too large begins anew; `kept` older parts stay as log.1 (the newest), log.2, ...
+
+    By copy and truncate: whoever writes to it need not know. Where the disk has no room for a copy, older parts go
+    first, and if that is not enough the log stays as it is.
+    """
+    try:
+        if os.fstat(1).st_size <= largest:
+            return
+    except OSError:
+        return
+    older = [f"{log}.{number}" for number in range(1, kept + 1)]
+    with contextlib.suppress(OSError):
+        for here, there in zip(older[-2::-1], older[:0:-1], strict=True):
+            if os.path.exists(here):
+                os.rename(here, there)
+    if not copied(older[0]):
+        for part in older:
+            with contextlib.suppress(OSError):
+                os.unlink(part)
+        copied(older[0])
+
+
 def watch(leader: int, error: str, directory: str, scope: str | None) -> None:
     """Reap until no descendant is left, and record the leader's end when it comes."""
     while True:
@@ -190,7 +236,14 @@ def main() -> None:
         spec = json.load(file)
     for name in ("started", "executed", "exit", "gone"):
         reserve(directory, name)
+    largest, kept = spec.get("log_max_bytes"), spec.get("log_kept") or 1
     leader, error = start(spec, directory, lock)
+    if largest:
+        log = f"{directory}/{spec['log_name']}"
+        # the handler runs while we wait for the end of children; what we start inherits neither it nor the timer
+        signal.signal(signal.SIGALRM, lambda number, frame: rotate(log, largest, kept))
+        every_s = spec.get("log_look_s") or LOG_LOOK_S
+        signal.setitimer(signal.ITIMER_REAL, every_s, every_s)
     watch(leader, error, directory, spec.get("scope"))
 
 

@@ -29,6 +29,7 @@ class _Told:
     """What somebody was promised."""
 
     jobs: dict[str, float] = field(default_factory=dict)  # accepted jobs, and when
+    cleared: set[str] = field(default_factory=set)  # forgotten, as somebody asked
     again: dict[str, int] = field(default_factory=dict)  # how often somebody asked for one more run
 
 
@@ -76,7 +77,8 @@ class Checks:
         self._odd_s.clear()
 
     def event(self, event: Event) -> None:
-        pass
+        if event.code == "job.cleared" and event.holder is not None:
+            self.told.cleared.add(event.holder)
 
     # ---------------------------------------------------------------- after every turn
 

@@ -6,13 +6,13 @@ import random
 from typing import Any
 
 from headway.core.model import GIB
-from headway.sim.programs import Habit
+from headway.sim.owners import Owners
 from headway.sim.world import World
 
 JOB_EVERY_S = 240.0
 PERSON_EVERY_S = 150.0
 VISIT_EVERY_S = 250.0
-VERBS = ("hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
+VERBS = ("start", "hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
 
 
 class People:
@@ -24,9 +24,9 @@ class People:
 
     def __init__(self, world: World, chance: random.Random, size: int, end_s: float) -> None:
         self.world, self.chance, self.size, self._end_s = world, chance, size, end_s
-        self._jobs = 0
+        self._owners = Owners(world, chance, size)
         for _ in range(chance.randint(1, 4)):
-            world.loop.later(chance.uniform(1.0, 60.0), self._add_job)
+            world.loop.later(chance.uniform(1.0, 60.0), self._owners.queue)
         world.loop.later(chance.expovariate(1 / JOB_EVERY_S), self._more_jobs)
         world.loop.later(chance.expovariate(1 / PERSON_EVERY_S), self._person)
         world.loop.later(chance.expovariate(1 / VISIT_EVERY_S), self._visit)
@@ -38,62 +38,8 @@ class People:
 
     def _more_jobs(self) -> None:
         if self._busy():
-            self._add_job()
+            self._owners.queue()
             self.world.loop.later(self.chance.expovariate(1 / JOB_EVERY_S), self._more_jobs)
-
-    def _add_job(self) -> None:
-        """One of many kinds. Its name says whether it can be parked, and finds its habit."""
-        chance, self._jobs = self.chance, self._jobs + 1
-        kind = chance.choice(["restart", "restart", "command", "command", "wide", "huge", "cpu", "fails"])
-        name = f"{'park' if kind == 'command' else 'work'}{self._jobs}"
-        share = chance.choice([0.1, 0.3, 0.6, 0.85])
-        need = int(self.size * share * GIB)
-        habit = Habit(
-            bytes_=need,
-            residue_bytes=int(0.02 * self.size * GIB),
-            alloc_s=chance.uniform(0.05, 8.0),
-            aside_s=chance.uniform(0.1, 3.0),
-            back_s=chance.uniform(0.1, 3.0),
-            stop_s=chance.uniform(0.05, 3.0),
-            work_s=chance.uniform(5.0, 150.0),
-            save_every_s=chance.choice([None, 10.0]),
-            exit_code=0 if kind != "fails" else chance.choice([0, 1, 3]),
-        )
-        self.world.habits[name] = habit
-        options: dict[str, Any] = {"retries": chance.choice([0, 0, 1]), "stop_grace": "5s"}
-        if habit.save_every_s is not None:
-            options["saved"] = ["sim", "saved"]
-        if chance.random() < 0.4:
-            options["min_residency"] = "0s"
-        if chance.random() < 0.3:
-            options["max_wait"] = "2min"
-        if chance.random() < 0.1:
-            options["step_aside"] = "none"
-        body: dict[str, Any] = {"argv": ["work", name], "name": name, "options": options}
-        body["placement"] = chance.choice(["gap", "gap", "gap", "gap", "share", "yield", "window"])
-        body["priority"] = chance.choice([20, 50, 50, 80])
-        body["gpu"] = 0 if kind == "cpu" else need if chance.random() < 0.9 else None
-        habit.guessed = body["gpu"] is None
-        if kind == "command":
-            body["driver"] = "command"
-            options |= {"park": ["sim", "park"], "resume": ["sim", "resume"]}
-        if kind == "wide":
-            body["gpus"] = 2
-        if kind == "huge":
-            body["gpu"] = 900 * GIB
-        if chance.random() < 0.1:
-            body["hold"] = True
-        if chance.random() < 0.25 and self.world.checks.told.jobs:
-            before = chance.choice(list(self.world.checks.told.jobs))
-            if chance.random() < 0.5:
-                body["after"] = [before]
-            else:
-                options["after_ok"] = [before]
-        self.world.api("POST", "/api/v1/jobs", body, self._added)
-
-    def _added(self, status: int, reply: dict[str, Any]) -> None:
-        if status == 202:
-            self.world.checks.accepted(str(reply["id"]))
 
     def _person(self) -> None:
         """Somebody looks, or says something."""
@@ -108,7 +54,9 @@ class People:
                 again = self.world.checks.told.again
                 again[job] = again.get(job, 0) + 1
             self.world.api("POST", f"/api/v1/jobs/{job}/{verb}", {}, lambda status, reply: None)
-        elif what < 0.65 and len(jobs) > 1:
+        elif what < 0.6 and jobs:
+            self._many(jobs)
+        elif what < 0.67 and len(jobs) > 1:
             move: dict[str, Any] = {
                 "target": self._pushed(jobs) or chance.choice(jobs),
                 "where": chance.choice(["top", "bottom"]),
@@ -127,6 +75,19 @@ class People:
             known = [*jobs, *(spec.name for spec in self.world.services)]
             path = chance.choice(["/api/v1/status", "/api/v1/jobs", f"/api/v1/why/{chance.choice(known)}"])
             self.world.api("GET", path, None, lambda status, reply: None)
+
+    def _many(self, jobs: list[str]) -> None:
+        """Somebody means several at once, says something else of one, or forgets what is over."""
+        chance, groups = self.chance, ["state=queued", "state=held", "placement=gap", "name=work*"]
+        verb = chance.choice(["hold", "release", "release", "start", "edit", "edit", "clear"])
+        body: dict[str, Any] = {"targets": [chance.choice(groups)]}
+        if verb == "edit":
+            body = {"targets": [self._some_job(jobs)], "changes": {"priority": chance.choice([10, 60, 90])}}
+            if chance.random() < 0.5:
+                body["changes"]["max_runtime_s"] = chance.choice([20, 300, None])
+        if verb == "clear":
+            body = {"targets": ["state=done"]}
+        self.world.api("POST", f"/api/v1/select/{verb}", body, lambda status, reply: None)
 
     def _pushed(self, jobs: list[str]) -> str | None:
         """One that was pushed aside: its owner is the one who complains."""

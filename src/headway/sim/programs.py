@@ -41,6 +41,8 @@ class Habit:
     work_s: float = 60.0
     save_every_s: float | None = None
     exit_code: int = 0
+    silent_after_s: float | None = None  # from then on it shows no sign of work
+    healthy: bool = True
     guessed: bool = False  # nobody said what it needs
 
 
@@ -67,6 +69,7 @@ class Program:
         self.devices: tuple[DeviceId, ...] = tuple(f"local/{name}" for name in visible.split(",") if name)
         self.alive = True
         self.told_to_end = False
+        self.last_line: str | None = None  # of its log
 
     def begin(self) -> None:
         """The command was executed."""
@@ -264,7 +267,14 @@ class JobProgram(Program):
 
     def _allocate(self) -> None:
         if not self.parked and not self.take(self.asked_s):
+            self.last_line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
             self.die(1)
+
+    def busy_s(self) -> float:
+        """Processor time of this run; one that fell silent has no more."""
+        silent_s = self.habit.silent_after_s
+        run_s = self.world.loop.now_s - self.began_s
+        return run_s if silent_s is None else min(run_s, silent_s)
 
     def _go(self) -> None:
         self._turn += 1

@@ -165,13 +165,18 @@ class SimRuns:
         while not entry.state.gone:
             await self.changed(run_id, entry.state)
 
+    def busy_s(self, run_id: str) -> float | None:
+        program = self.program(run_id)
+        return program.busy_s() if isinstance(program, JobProgram) and program.alive else None
+
     def signal(self, run_id: str, freeze: bool) -> None:
         program = self.program(run_id)
         if isinstance(program, JobProgram) and program.alive:
             program.freeze() if freeze else program.thaw()
 
     def log_tail(self, run_id: str, lines: int) -> list[str]:
-        return []
+        program = self.program(run_id)
+        return [program.last_line] if program is not None and program.last_line else []
 
     def directory(self, run_id: str) -> Path:
         return Path("/sim/runs") / run_id

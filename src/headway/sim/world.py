@@ -180,12 +180,17 @@ class World:
         if not isinstance(program, JobProgram) or not program.alive:
             return JobTold(job=job.id)
         done_s, habit = program.progress_s(), program.habit
-        progress = min(1.0, done_s / habit.work_s)
-        if not habit.save_every_s:
-            return JobTold(job=job.id, progress=progress)
-        saved_s = program.work.saved_s
-        point = f"{saved_s:g}" if saved_s else None
-        return JobTold(job=job.id, progress=progress, saved_point=point, saved_age_s=done_s - saved_s)
+        silent = habit.silent_after_s is not None and self.loop.now_s - program.began_s > habit.silent_after_s
+        saved_s, saves = program.work.saved_s, bool(habit.save_every_s) and not silent
+        return JobTold(
+            job=job.id,
+            progress=None if silent else min(1.0, done_s / habit.work_s),
+            saved_point=f"{saved_s:g}" if saves and saved_s else None,
+            saved_age_s=done_s - saved_s if saves else None,
+            summary=f"{done_s:.0f} s" if job.spec.summary else None,
+            healthy=habit.healthy if job.spec.health else None,
+            busy_s=program.busy_s() if job.spec.stall_after_s is not None else None,
+        )
 
 
 def _is_runs(runs: SimRuns) -> Runs:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from headway.api.auth import Peer, needs, peer_of
-from headway.api.bodies import Accepted, AddBody, ReasonBody
+from headway.api.bodies import Accepted, AddBody, EditBody, ReasonBody, Said
 from headway.api.pages import Cursor, Limit, link
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
-from headway.api.routes.holders import LogTail, Verb, log_of, wish
+from headway.api.routes.holders import LogTail, log_of, wish
+from headway.api.selecting import tests
 from headway.core import rows, view
-from headway.core.commands import AddJob
+from headway.core.commands import AddJob, EditJob, Verb
 from headway.core.decide import never_fits
 from headway.core.model import Job, JobSpec, Rank, Want
 from headway.core.phrases import sentence
@@ -34,15 +35,19 @@ async def jobs(
     ended: bool = False,
     after: Cursor = None,
     limit: Limit = 200,
+    select: Annotated[str | None, Query(max_length=1000, description="a group such as tag=eval")] = None,
 ) -> Response:
     """Jobs in the order they are served, then (`ended`) those that are over. `next` is the cursor for `after`."""
+    snapshot = parts.hub.snapshot
+    wanted = [] if select is None else tests(select)
     shown = view.jobs(
-        parts.hub.snapshot,
+        snapshot,
         parts.hub.verdicts,
         states=frozenset(state or ()),
         ended=ended,
         after=after,
         limit=limit,
+        fits=lambda job: all(test(job, value, snapshot) for test, value in wanted),
     )
     return answer(rows.JobPage, shown, headers=link(request, shown.next))
 
@@ -58,9 +63,10 @@ async def log(
     target: str,
     parts: Annotated[Parts, Depends(parts_of)],
     lines: Annotated[int, Query(ge=1, le=10_000)] = 100,
+    run: Annotated[int | None, Query(ge=1, le=10**9)] = None,
 ) -> Response:
-    """The end of its log. Output may hold anything, so it needs the scope `read`."""
-    return await log_of(parts, _job(parts, target).id, lines)
+    """The end of its log, of the last run or of number `run`. Output may hold anything: it needs the scope `read`."""
+    return await log_of(parts, _job(parts, target).id, lines, run)
 
 
 @router.post("", status_code=202, response_model=Accepted, openapi_extra=needs("submit"))
@@ -87,6 +93,20 @@ async def command(
 ) -> Response:
     """Change what is wished for a job. Accepted means saved; the job's state says when it is done."""
     return await wish(parts, _job(parts, target).id, verb, peer, body)
+
+
+@router.patch("/{target}", status_code=202, response_model=Accepted)
+async def edit(
+    target: str,
+    body: EditBody,
+    parts: Annotated[Parts, Depends(parts_of)],
+    peer: Annotated[Peer, Depends(peer_of)],
+) -> Response:
+    """Change what was said of a job. Its process, if it has one, keeps what it was started with."""
+    hid = _job(parts, target).id
+    reply = await parts.submit(EditJob(target=hid, changes=body.fields(parts.hub.snapshot), by=peer.name))
+    check(reply)
+    return answer(Accepted, Accepted.of(reply, hid), 202, {"Location": f"/api/v1/jobs/{hid}"})
 
 
 def _job(parts: Parts, target: str) -> Job:
@@ -117,9 +137,7 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
                 f"no recipe [job.{body.recipe}] in the config; it has: {known}.", target=body.recipe
             )
     else:
-        fields = body.model_dump(
-            exclude_none=True, exclude={"recipe", "hold", "after", "placement", "priority"}
-        )
+        fields = body.model_dump(exclude_none=True, exclude={"recipe", "hold", *Said.model_fields})
         if body.name is not None and not NAME.fullmatch(body.name):
             raise Refused("invalid_job", f"the name {body.name!r} cannot be used: {NAME_WORDS}.")
         if str(body.gpu).isdigit():
@@ -128,8 +146,5 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
             spec = parts.make_job(fields)
         except ValueError as error:
             raise Refused("invalid_job", f"{error}. See `headway add --help`.") from error
-    given: dict[str, Any] = {"priority": body.priority, "placement": body.placement}
-    changes = {key: value for key, value in given.items() if value is not None}
-    if body.after:
-        changes["after"] = tuple(find(parts.hub.snapshot, one, "job") for one in body.after)
+    changes = body.fields(parts.hub.snapshot)
     return replace(spec, **changes) if changes else spec

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Request, Response
@@ -13,6 +15,7 @@ from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
 from headway.core.commands import MoveJob, SetMode, SetProdOnly
+from headway.core.eta import Outlook
 from headway.core.model import Job, Snapshot
 from headway.core.phrases import refusal
 from headway.errors import Refused
@@ -31,6 +34,12 @@ async def queue(
     return answer(rows.JobPage, shown, headers=headers)
 
 
+@router.get("/outlook", response_model=Outlook)
+async def outlook(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    """When all that runs and waits would be over, the device hours that takes, and who is next."""
+    return answer(Outlook, view.outlook(parts.hub.snapshot, parts.hub.verdicts))
+
+
 @router.post("/queue/move", status_code=202, response_model=Accepted)
 async def move(
     body: MoveBody,
@@ -40,14 +49,23 @@ async def move(
 ) -> Response:
     """Put one queued job to the top, the bottom, or next to another; with If-Match only in the order that was seen."""
     snapshot = parts.hub.snapshot
-    target = find(snapshot, body.target, "job")
+    named = [body.target] if isinstance(body.target, str) else body.target
+    targets = [find(snapshot, one, "job") for one in named]
     other = find(snapshot, body.other, "job") if body.other else None
     if if_match is not None and not matches(if_match, parts.order.of(snapshot.queue)):
-        raise Refused("order_changed", refusal("order_changed", {}), target=target)
-    seen = None if if_match is None else _lane(snapshot, target)
-    reply = await parts.submit(MoveJob(target=target, where=body.where, other=other, seen=seen, by=peer.name))
-    check(reply)
-    return answer(Accepted, Accepted.of(reply, target), 202, {"Location": f"/api/v1/jobs/{target}"})
+        raise Refused("order_changed", refusal("order_changed", {}), target=targets[0])
+    # The first named comes first.
+    in_turn = targets[::-1] if body.where in ("top", "after") else targets
+    moves = [MoveJob(target=one, where=body.where, other=other, by=peer.name) for one in in_turn]
+    replies = []
+    if if_match is not None:  # the order that was seen is the one before the first of them moves
+        replies = [await parts.submit(replace(moves.pop(0), seen=_lane(snapshot, in_turn[0])))]
+        check(replies[0])
+    replies += await asyncio.gather(*map(parts.submit, moves))
+    for reply in replies:
+        check(reply)
+    first = targets[0]
+    return answer(Accepted, Accepted.of(replies[-1], first), 202, {"Location": f"/api/v1/jobs/{first}"})
 
 
 def _lane(snapshot: Snapshot, target: str) -> Line:

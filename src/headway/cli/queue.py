@@ -1,0 +1,40 @@
+"""`headway queue`: when all of it would be over, and who is next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.tables import age, line, said
+from headway.client import segment
+
+
+@click.command()
+@json_flag
+@pass_session
+def queue(session: Session, as_json: bool) -> None:
+    """Say how long all jobs that run or wait still take, in device hours too, and who is next."""
+    client = session.client()
+    found: dict[str, Any] = client.get("/api/v1/outlook")
+    if as_json:
+        show_json(found)
+        return
+    if not found["jobs"]:
+        line("no job runs or waits")
+        return
+    known = found["jobs"] - found["unknown"]
+    jobs = "1 job" if found["jobs"] == 1 else f"{found['jobs']} jobs"
+    if known:
+        between = f"{age(found['low_s'])} to {age(found['high_s'])}"
+        line(
+            f"{jobs}: about {age(found['left_s'])} of work left ({between}), {found['gpu_hours']:.1f} GPU hours"
+        )
+    else:
+        line(f"{jobs}: nothing says how long they take")
+    if found["unknown"] and known:
+        line(f"not counted: {found['unknown']}, of which nothing says how long they take")
+    if found["next"] is not None:
+        row = client.get(f"/api/v1/jobs/{segment(found['next'])}")
+        line(f"next: {row['id']} {row['name']}, {said(row)}")

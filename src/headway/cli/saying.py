@@ -1,0 +1,91 @@
+"""What may be said of a job on the command line: the same options for `add` and `edit`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from headway.cli.duration import Duration
+
+PRIORITY_WORDS = {"background": 20, "normal": 50, "high": 80}
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Priority(click.ParamType[int]):
+    name = "0..100|background|normal|high"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = PRIORITY_WORDS.get(str(value))
+        if number is None and str(value).isdigit() and int(value) <= 100:
+            number = int(value)
+        if number is None:
+            self.fail(f"{value!r} is none of 0 to 100, {', '.join(PRIORITY_WORDS)}", param, ctx)
+        return number
+
+
+class Pair(click.ParamType[tuple[str, str]]):
+    """NAME=VALUE."""
+
+    name = "NAME=VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, sign, rest = str(value).partition("=")
+        if not sign or not name:
+            self.fail(f"{value!r} is not NAME=VALUE", param, ctx)
+        return name, rest
+
+
+def said_options(function: F) -> F:
+    """Adds the options; the command gets them all as keywords, see `said_body`."""
+    options = (
+        click.option("--priority", type=Priority(), help="Higher goes first.  [default: normal]"),
+        click.option(
+            "--placement", type=click.Choice(["gap", "share", "yield", "window"]), help="When it may run."
+        ),
+        click.option(
+            "--after", multiple=True, metavar="ID", help="Start only when that job is over. May be repeated."
+        ),
+        click.option(
+            "--after-ok",
+            multiple=True,
+            metavar="ID",
+            help="Start only when that job has ended well; else it is held.",
+        ),
+        click.option(
+            "--retries", type=click.IntRange(0, 1000), help="Further attempts after a failure.  [default: 0]"
+        ),
+        click.option(
+            "--max-time", "max_runtime_s", type=Duration(), help="Running time, such as 2h; then it is held."
+        ),
+        click.option(
+            "--stall-after",
+            "stall_after_s",
+            type=Duration(),
+            help="Tell me when it shows no sign of work for so long.",
+        ),
+        click.option("--goal", help="What it is for, in your words."),
+        click.option("--tag", "tags", multiple=True, help="A word to find it by. May be repeated."),
+        click.option(
+            "--label", "labels", multiple=True, type=Pair(), help="A word with a value. May be repeated."
+        ),
+        click.option("--colour", help="Its colour on the page: a name, or #20b2aa."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def said_body(given: dict[str, Any]) -> dict[str, Any]:
+    """The body's fields of what was said; what was not said is left out."""
+    body: dict[str, Any] = {}
+    for key, value in given.items():
+        if value is None or value == ():
+            continue
+        body[key] = dict(value) if key == "labels" else list(value) if isinstance(value, tuple) else value
+    return body

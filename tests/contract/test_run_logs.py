@@ -1,0 +1,102 @@
+"""The log of a run: capped by copy and truncate, while its writer knows nothing of that."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from headway.cli.log import _rest
+from headway.host.linux_runs import LinuxRuns
+from headway.host.run_files import LogLimits
+from headway.ports import RunSpec
+from tests.parts.running import LIMIT_S
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.contract
+
+MAX_BYTES = 20_000
+# Numbered lines of 100 bytes; after each piece it waits for a word from the test, so that each is told apart.
+WRITER = """
+import os, sys
+piece = 0
+while True:
+    lines = (f"{piece:04d}-{line:04d} ".encode().ljust(99, b"x") + b"\\n" for line in range(250))
+    os.write(1, b"".join(lines))
+    piece += 1
+    while not os.path.exists(f"{sys.argv[1]}/{piece}"):
+        if os.path.exists(f"{sys.argv[1]}/end"): raise SystemExit(0)
+        os.sched_yield()
+"""
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> LinuxRuns:
+    return LinuxRuns(tmp_path / "runs", LogLimits(MAX_BYTES, kept=2, look_s=0.02))
+
+
+async def test_a_log_that_grows_without_end_stays_within_its_cap_and_loses_no_line_but_the_oldest(
+    logged: LinuxRuns, tmp_path: Path
+) -> None:
+    words = tmp_path / "words"
+    words.mkdir()
+    logged.launch(RunSpec(id="r", holder="h", argv=(sys.executable, "-c", WRITER, str(words))))
+    log = logged.directory("r") / "log"
+    for piece in range(1, 6):
+        part = log.with_name("log.1")
+        first = f"{piece - 1:04d}-0000 ".encode()
+        await wait_until(lambda p=part, f=first: p.exists() and p.read_bytes().startswith(f), LIMIT_S)
+        await wait_until(lambda: log.stat().st_size == 0, LIMIT_S)
+        assert _lines(part) == [f"{piece - 1:04d}-{line:04d}" for line in range(250)]
+        (words / str(piece)).touch()
+    (words / "end").touch()
+    await wait_until(lambda: (state := logged.read("r")) is not None and state.gone, LIMIT_S)
+    assert sorted(path.name for path in log.parent.glob("log*")) in (["log", "log.1", "log.2"],)
+    assert sum(path.stat().st_size for path in log.parent.glob("log*")) <= 3 * 26_000
+    shown = logged.log_tail("r", 300)
+    assert shown and shown[-1].startswith("0005-0249"), "the tail goes on into the part before"
+    state = logged.read("r")
+    assert state is not None and state.exit is not None and state.exit.code == 0
+
+
+def _lines(path: Path) -> list[str]:
+    return [line[:9] for line in path.read_text().splitlines()]
+
+
+async def test_a_log_that_may_not_be_copied_stays_as_it_is(logged: LinuxRuns, tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    words.mkdir()
+    (words / "end").touch()
+    held = logged.directory("r") / "log.1"
+    logged.launch(
+        RunSpec(
+            id="r",
+            holder="h",
+            argv=("sh", "-c", f"mkdir {held}; mkdir {held}.tmp; yes x | head -c 50000; sleep 0.5"),
+        )
+    )
+    await wait_until(lambda: (state := logged.read("r")) is not None and state.gone, LIMIT_S)
+    assert (logged.directory("r") / "log").stat().st_size == 50_000
+    state = logged.read("r")
+    assert state is not None and state.exit is not None and state.exit.code == 0, "the shim is none the worse"
+
+
+async def test_without_a_cap_nothing_is_rotated(tmp_path: Path) -> None:
+    runs = LinuxRuns(tmp_path / "runs", LogLimits(0, look_s=0.02))
+    runs.launch(RunSpec(id="r", holder="h", argv=("sh", "-c", "yes x | head -c 50000")))
+    await wait_until(lambda: (state := runs.read("r")) is not None and state.gone, LIMIT_S)
+    assert [path.name for path in runs.directory("r").glob("log*")] == ["log"]
+
+
+def test_following_goes_on_over_a_rotation_without_a_gap(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"one\ntwo\nthree\n")
+    data, at = _rest(str(log), 0)
+    assert data == b"one\ntwo\nthree\n"
+    with open(log, "ab") as file:
+        file.write(b"four\n")
+    os.rename(log, tmp_path / "log.1")
+    log.write_bytes(b"five\n")
+    assert _rest(str(log), at) == (b"four\nfive\n", 5)
