@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 
 from headway.cli.add import usable
 from headway.cli.main import GROUPS, VERBS, cli
+from headway.cli.reference import reference
 from headway.core.commands import Reply, SetWish
 from headway.core.model import Device, Job
 from tests.core.make import gib
@@ -236,3 +237,25 @@ async def test_waiting_goes_on_over_a_restart_and_says_so(home: Path) -> None:
         over = holding("j1", ended="done", ended_s=990.0, form="stopped")
         second.hub.publish(snapshot(8, present=(), **over), {}, frozenset({"j1"}))
         assert await asyncio.wait_for(process.wait(), 20) == 0
+
+
+def test_the_reference_of_the_verbs_is_what_they_say() -> None:
+    written = (ROOT / "docs" / "reference" / "cli.md").read_text("utf-8")
+    assert written == reference(), "run: python -m headway.cli.reference > docs/reference/cli.md"
+
+
+@pytest.mark.parametrize("shell", ("bash", "zsh", "fish"))
+def test_shells_are_given_what_completes_the_verbs(shell: str) -> None:
+    printed = CliRunner().invoke(cli, ["completion", shell])
+    assert printed.exit_code == 0 and "_HEADWAY_COMPLETE" in printed.stdout
+    at = "sta" if shell == "fish" else "1"  # fish gives the word itself
+    asked = {"_HEADWAY_COMPLETE": f"{shell}_complete", "COMP_WORDS": "headway sta", "COMP_CWORD": at}
+    command = [sys.executable, "-m", "headway.cli.main"]
+    found = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, **asked, "PYTHONPATH": str(ROOT / "src")},
+    )
+    assert "status" in found.stdout and "start" in found.stdout

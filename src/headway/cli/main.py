@@ -65,6 +65,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "window": ("window", "window"),
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
+        "completion": ("completion", "completion"),
         "sim": ("sim", "sim"),
     },
 }
