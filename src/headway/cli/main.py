@@ -15,6 +15,7 @@ from headway.errors import HeadwayError
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look": {
         "status": ("status", "status"),
+        "top": ("top", "top"),
         "ps": ("jobs", "ps"),
         "queue": ("queue", "queue"),
         "why": ("why", "why"),
