@@ -3,13 +3,9 @@
 import asyncio
 import json
 import os
-import pty
-import select
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +15,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headway.cli.main import VERBS, cli
-from headway.cli.top import BACK, OTHER_SCREEN
 from headway.client import Address, Client
 from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetWish
 from headway.core.model import Job
@@ -69,41 +64,6 @@ async def test_reading(api: Served, home: Path, line: str, pieces: list[str]) ->
     for piece in pieces:
         assert piece in result.stdout
     assert "\x1b" not in result.stdout
-
-
-async def test_top_shows_the_board_again_and_again(api: Served, home: Path) -> None:
-    result = await headway(home, "top", "-n", "3", "--every", "0.1")
-    assert result.exit_code == 0 and result.stdout.count("mode live") == 3
-    assert "\x1b" not in result.stdout
-
-
-async def test_top_on_a_terminal_leaves_it_as_it_was(api: Served, home: Path) -> None:
-    master, slave = pty.openpty()
-    top = subprocess.Popen(
-        [sys.executable, "-m", "headway.cli.main", "--home", str(home), "top", "--every", "0.1"],
-        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "TERM": "xterm"},
-    )  # fmt: skip
-    os.close(slave)
-    shown = b""
-
-    def read() -> bool:
-        nonlocal shown
-        if select.select([master], [], [], 0)[0]:
-            with suppress(OSError):  # its other side was closed
-                shown += os.read(master, 65536)
-        return shown.count(b"train") >= 2
-
-    try:
-        await wait_until(read, 20.0, "two boards")
-        top.send_signal(signal.SIGINT)
-        await wait_until(lambda: read() and top.poll() is not None, 20.0, "its end")
-        read()
-        assert top.returncode == 0
-    finally:
-        top.kill()
-        os.close(master)
-    assert shown.startswith(OTHER_SCREEN.encode()) and shown.endswith(BACK.encode())
 
 
 JSON = (

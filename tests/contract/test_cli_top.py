@@ -1,0 +1,66 @@
+"""`headway top`: the board of `headway status`, kept fresh."""
+
+import asyncio
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from headway.cli.main import cli
+from headway.cli.top import BACK, OTHER_SCREEN
+from tests.parts.false_api import Served, serving
+from tests.parts.programs import ROOT
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.contract
+
+
+@pytest.fixture
+async def api(home: Path) -> AsyncIterator[Served]:
+    (home / "run").mkdir()
+    async with serving(home / "run") as served:
+        yield served
+
+
+async def test_top_shows_the_board_again_and_again(api: Served, home: Path) -> None:
+    words = ["--home", str(home), "top", "-n", "3", "--every", "0.1"]
+    result = await asyncio.to_thread(CliRunner(env={"NO_COLOR": "1"}).invoke, cli, words)
+    assert result.exit_code == 0 and result.stdout.count("mode live") == 3
+    assert "\x1b" not in result.stdout
+
+
+async def test_top_on_a_terminal_leaves_it_as_it_was(api: Served, home: Path) -> None:
+    master, slave = pty.openpty()
+    top = subprocess.Popen(
+        [sys.executable, "-m", "headway.cli.main", "--home", str(home), "top", "--every", "0.1"],
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm"},
+    )  # fmt: skip
+    os.close(slave)
+    shown = b""
+
+    def read() -> bool:
+        nonlocal shown
+        if select.select([master], [], [], 0)[0]:
+            with suppress(OSError):  # its other side was closed
+                shown += os.read(master, 65536)
+        return shown.count(b"train") >= 2
+
+    try:
+        await wait_until(read, 20.0, "two boards")
+        top.send_signal(signal.SIGINT)
+        await wait_until(lambda: read() and top.poll() is not None, 20.0, "its end")
+        read()
+        assert top.returncode == 0
+    finally:
+        top.kill()
+        os.close(master)
+    assert shown.startswith(OTHER_SCREEN.encode()) and shown.endswith(BACK.encode())
