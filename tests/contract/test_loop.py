@@ -280,11 +280,10 @@ async def test_commands_of_one_turn_are_answered_after_it_was_saved() -> None:
         first = world.loop.submit(AddJob(spec=job_spec("a")))
         second = world.loop.submit(AddJob(spec=job_spec("b")))
         wrong = world.loop.submit(SetWish(target="nobody", verb="hold"))
-        turns = world.loop.turns
         replies = await asyncio.gather(first, second, wrong)
         assert [r.holder for r in replies] == ["j1", "j2", None]
         assert [r.code for r in replies] == ["accepted", "accepted", "not_found"]
-        assert world.loop.turns == turns + 1 and replies[0].rev == replies[1].rev
+        assert replies[0].rev == replies[1].rev, "both in one turn"
         assert {"j1", "j2"} <= set(world.store.holders) and world.store.meta["next_job"] == "3"
 
 
@@ -313,6 +312,25 @@ async def test_a_command_that_could_not_be_saved_is_refused_and_leaves_nothing(m
         reply = await world.loop.submit(AddJob(spec=job_spec("new")))
         assert reply.accepted and reply.holder == "j3"
         assert {"j1", "j3"} <= set(world.store.holders) <= {"j1", "j3", "over"}  # rows followed
+
+
+@pytest.mark.parametrize("mode", ["hangs", "fails"])
+async def test_nothing_begins_by_a_command_that_is_taken_back(mode: str) -> None:
+    async with LoopWorld(
+        Scene(24).service(service_spec("chat"), form="stopped", active=0, wish="hold")
+    ) as world:
+        world.hold("chat")
+        await wait_until(lambda: world.meter.reads > 1, LIMIT_S, "a reading")
+        world.store.mode, turns = mode, world.loop.turns
+        reply = await world.loop.submit(SetWish(target="chat", verb="release"))
+        assert reply.code == "store_silent"
+        await wait_until(lambda: world.loop.turns > turns + 20, LIMIT_S, "turns")
+        assert world.driver.asked == []
+        world.store.speak()
+        await wait_until(lambda: world.recorder.ok and world.s.store_ok, LIMIT_S, "the store")
+        assert world.s.holders["chat"].wish == "hold"
+        assert (await world.loop.submit(SetWish(target="chat", verb="release"))).accepted
+        await wait_until(lambda: world.driver.asked == [("chat", "awake")], LIMIT_S, "the start")
 
 
 async def test_no_job_starts_while_the_store_is_silent() -> None:

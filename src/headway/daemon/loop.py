@@ -91,10 +91,9 @@ class Loop:
         self._hub.publish(self._s, decision.verdicts, frozenset(draft.changed))
         self._gates(self._s, decision)
         self._do(decision, creating=False)
-        saved = await self._recorder.save(draft, self._s)
-        self._do(decision, creating=True, saved=saved)
-        if saved:
+        if saved := await self._recorder.save(draft, self._s):
             self._undo = NOTHING
+        self._do(decision, creating=True, saved=saved)
         for answer, reply in replies:
             if not reply.done():
                 reply.set_result(answer if saved else replace(answer, code="store_silent", accepted=False))
@@ -106,11 +105,12 @@ class Loop:
         return wishes.apply(draft, command)
 
     def _do(self, decision: Decision, creating: bool, saved: bool = True) -> None:
+        sure = not creating or self._undo is NOTHING  # else it may follow from a command that is taken back
         for action in decision.actions:
             match action:  # the gates were told by their revision in the snapshot
                 case Move() if action.creates == creating:
                     pending = self._s.pending[action.holder]
-                    if self._recorder.allows(action, pending, self._s, saved):
+                    if sure and self._recorder.allows(action, pending, self._s, saved):
                         self._act.move(action, pending)
                     else:
                         self.tell(self._recorder.refusal(action))

@@ -22,14 +22,17 @@ class Undo:
 
     @classmethod
     def of(cls, before: Mapping[HolderId, Holder], plain: Plain, draft: Draft) -> Undo:
-        """What changed in the draft since holders and plain fields were as given."""
+        """What changed in the draft since holders and plain fields were as given; NOTHING if nothing did."""
         changed: list[tuple[Holder | None, Holder | None]] = [
             (before.get(hid), holder)
             for hid, holder in draft.holders.items()
             if before.get(hid) is not holder
         ]
         changed += [(holder, None) for hid, holder in before.items() if hid not in draft.holders]
-        return cls(tuple(changed), (plain, plain_of(draft)))
+        became = plain_of(draft)
+        if not changed and all(plain[name] is became[name] for name in plain):
+            return NOTHING
+        return cls(tuple(changed), (plain, became))
 
     def apply(self, draft: Draft) -> None:
         """Put back what is still as the commands left it; what the world changed since stays."""

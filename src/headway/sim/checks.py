@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from headway.sim.world import World
 
 SLACK_S = 3.0
+ENDING = ("hold", "stop", "cancel", "kill")
+UNDER_WAY_S = 0.1  # from a move that is asked for to the process that it starts
 SHUT_S = 30.0  # an engine may be busy with what went past the gate
 SHUT_WAITS = ("stayed", "no_way", "device_busy", "draining")
 STAYS = (
@@ -56,10 +58,19 @@ class Checks:
         if holder is None:
             self._world.wrong(f"{spec.id} is started for {spec.holder}, which nobody knows")
             return
-        if spec.kind == "main" and holder.wish in ("hold", "stop", "cancel", "kill"):
+        if spec.kind == "main" and holder.wish in ENDING and not self._was_under_way(holder):
             self._world.wrong(f"{spec.id} is started although {holder.id} is wished {holder.wish}")
         if isinstance(holder, Job) and spec.kind == "main" and holder.ended is not None:
             self._world.wrong(f"{spec.id} is started although {holder.id} has ended {holder.ended}")
+
+    def _was_under_way(self, holder: Holder) -> bool:
+        """Had its start been asked for when it was wished otherwise, a moment ago?"""
+        s, wish_s = self._world.snapshot(), holder.wish_s or 0.0
+        pending = s.pending.get(holder.id) if s is not None else None
+        late_s = self._world.loop.now_s - wish_s
+        return (
+            pending is not None and pending.started_s <= wish_s and late_s <= UNDER_WAY_S * self._world.pace
+        )
 
     def forgotten(self, run_id: str) -> None:
         """The files of a run are removed: nobody may still need them."""

@@ -32,8 +32,11 @@ class Exchange:
             request.service, request.class_, request.client, id=request.id, wait_s=request.wait_s, owner=self
         )
         self.server: Server | None = None
+        self.anyway = False
 
     def granted(self) -> None:
+        """It goes out by what holds now: a request that left in shadow mode may reach a server that sleeps."""
+        self.anyway = self.gate.holding.shadow
         self.gate.world.loop.later(DIAL_S, self.dial, life=self.gate.life)
 
     def dial(self) -> None:
@@ -53,7 +56,7 @@ class Exchange:
             return
         gate.dispatch(gate.holding.reached(self.ticket, now_s))
         self.server = server
-        server.serve(self.request.id, self.over, anyway=gate.holding.shadow)
+        server.serve(self.request.id, self.over, self.anyway)
 
     def over(self, how: str) -> None:
         """The server's answer ended; in the gate's process."""
