@@ -181,8 +181,8 @@ def find_job(word: str, s: Snapshot, asking: Holder | None = None) -> Job | None
     found = s.holders.get(word)
     if isinstance(found, Job):
         return found
-    jobs = (h for h in s.holders.values() if isinstance(h, Job) and h is not asking)
-    same = [job for job in jobs if word in (job.recipe, job.spec.name)]
+    jobs = (s.holders.get(hid) for hid in s.named.get(word, ()))
+    same = [job for job in jobs if isinstance(job, Job) and job is not asking]
     return max(same, key=lambda job: job.enqueued_s, default=None)
 
 

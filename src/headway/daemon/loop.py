@@ -81,9 +81,10 @@ class Loop:
         for fact in (*self._recorder.facts(), *facts):
             fold(draft, fact)
         self._undo.apply(draft)
-        before, plain = dict(draft.holders) if commands else {}, plain_of(draft)
+        plain = plain_of(draft)
+        draft.mark()
         replies = [(self._apply(draft, command), reply) for command, reply in commands]
-        self._undo = Undo.of(before, plain, draft) if commands else NOTHING
+        self._undo = Undo.of(plain, draft) if commands else NOTHING
         decision = decide(draft.view())
         decided(draft, decision)
         self._s = draft.done()
