@@ -14,7 +14,7 @@ from headway.core.decide import decide
 from headway.core.draft import Draft
 from headway.core.fold import decided
 from headway.core.model import HolderId
-from headway.daemon.undo import Undo, plain_of
+from headway.daemon.undo import Undo, marked
 from tests.core.lease_scene import made
 from tests.core.make import Scene, job_spec, service_spec
 
@@ -69,8 +69,7 @@ def test_a_turn_with_one_command_does_not_walk_the_holders(command: Command) -> 
     scene.s = draft.done()
     draft = Draft(scene.s, scene.s.now_s + 1.0)
     draft.holders = Unwalked(draft.holders)
-    plain = plain_of(draft)
-    draft.mark()
+    plain = marked(draft)
     assert wishes.apply(draft, command).accepted
     Undo.of(plain, draft)
     decided(draft, decide(draft.view()))

@@ -17,7 +17,7 @@ from headway.core.model import Decision, Measure, Move, Signal, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.hub import StateHub
 from headway.daemon.record import Recorder
-from headway.daemon.undo import NOTHING, Undo, plain_of
+from headway.daemon.undo import NOTHING, Undo, marked
 from headway.ports import Clock
 
 TURN_S = 1.0  # at least one turn in this time
@@ -81,8 +81,7 @@ class Loop:
         for fact in (*self._recorder.facts(), *facts):
             fold(draft, fact)
         self._undo.apply(draft)
-        plain = plain_of(draft)
-        draft.mark()
+        plain = marked(draft)
         replies = [(self._apply(draft, command), reply) for command, reply in commands]
         self._undo = Undo.of(plain, draft) if commands else NOTHING
         decision = decide(draft.view())

@@ -66,6 +66,12 @@ class Undo:
         draft.put(replace(now, **back))
 
 
+def marked(draft: Draft) -> Plain:
+    """Have the draft note what changes from now on; its plain fields as they are now."""
+    draft.mark()
+    return plain_of(draft)
+
+
 def plain_of(draft: Draft) -> Plain:
     return {name: draft.other.get(name, getattr(draft.base, name)) for name in FIELDS}
 
