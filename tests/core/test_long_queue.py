@@ -13,7 +13,7 @@ from headway.core.commands import AddJob, AskLease, Claim, Command, EditJob, End
 from headway.core.decide import decide
 from headway.core.draft import Draft
 from headway.core.fold import decided
-from headway.core.model import HolderId
+from headway.core.model import HolderId, Job
 from headway.daemon.undo import Undo, marked
 from tests.core.lease_scene import made
 from tests.core.make import Scene, job_spec, service_spec
@@ -98,7 +98,9 @@ def test_a_move_leaves_the_others_in_their_order(move: MoveJob, order: list[str]
     if crowded:
         draft = scene.draft()
         for hid in ("j1", "j2", "j3", "j4"):
-            draft.put(replace(draft.holders[hid], key=5.0))
+            job = draft.holders[hid]
+            assert isinstance(job, Job)
+            draft.put(replace(job, key=5.0))
         scene.s = draft.done()
     wishes.apply(draft := scene.draft(), move)
     assert [hid for _, hid in draft.done().queue["gpu"]] == order
