@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headway.core.words import duration, size
+from headway.core.units import duration, size
 
 Row = Mapping[str, Any]
 

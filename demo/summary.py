@@ -6,7 +6,7 @@ from statistics import mean
 from typing import Any
 
 from demo.client import Answer
-from headway.core.words import duration, size
+from headway.core.units import duration, size
 
 Row = Mapping[str, Any]
 SWAPS_NEEDED = 2

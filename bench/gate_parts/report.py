@@ -16,7 +16,7 @@ from bench.gate_parts.tools import BenchFailed
 Medians = Mapping[str, Mapping[str, float]]  # figure -> column -> value
 OTHERS = ("nginx", "haproxy", "floor", "litellm")
 DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
-BEGIN, END = "<!-- `python -m bench.gate --write` begins -->", "<!-- and ends -->"
+END = "<!-- and ends -->"
 WIDTH = 118
 WORDS = {True: "pass", False: "miss", None: "no nginx"}
 
@@ -29,7 +29,7 @@ def lines(medians: Medians) -> list[str]:
     for figure in FIGURES:
         if figure.key in medians:
             rows.append(_row(figure, medians[figure.key], columns, ours))
-    return ["| " + " | ".join(row) + " |" for row in _aligned(rows)]
+    return ["| " + " | ".join(row) + " |" for row in aligned(rows)]
 
 
 def machine(versions: Sequence[str]) -> str:
@@ -38,20 +38,29 @@ def machine(versions: Sequence[str]) -> str:
     model = found[1] if found else platform.machine()
     return (
         f"{model}, {os.cpu_count()} cores, Linux {platform.release().partition('-')[0]}, "
-        f"Python {platform.python_version()}; {', '.join(versions)}."
+        f"Python {platform.python_version()}{'; ' * bool(versions)}{', '.join(versions)}."
     )
 
 
-def write(told: str, options: str, table: Sequence[str], document: Path = DOCUMENT) -> None:
+def begins(bench: str) -> str:
+    """The line of the document behind which the table of that bench is."""
+    return f"<!-- `python -m {bench} --write` begins -->"
+
+
+def write(
+    told: str, options: str, table: Sequence[str], document: Path = DOCUMENT, bench: str = "bench.gate"
+) -> None:
     """Put the table where the document has the last one. `options` made it. Raises BenchFailed, OSError."""
     text = document.read_text("utf-8")
-    before, begin, rest = text.partition(BEGIN)
+    before, begin, rest = text.partition(begins(bench))
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise BenchFailed(f"{document} has no place for the table: a line `{BEGIN}` and a line `{END}`")
+        raise BenchFailed(
+            f"{document} has no place for the table: a line `{begins(bench)}` and a line `{END}`"
+        )
     day = time.strftime("%Y-%m-%d")
-    made = textwrap.wrap(f"`python -m bench.gate {options}`, {day}, on: {told}", WIDTH)
-    part = [BEGIN, *made, "", *table, END]
+    made = textwrap.wrap(f"`{' '.join(('python -m', bench, options)).strip()}`, {day}, on: {told}", WIDTH)
+    part = [begin, *made, "", *table, END]
     document.write_text(before + "\n".join(part) + after, "utf-8")
 
 
@@ -70,7 +79,7 @@ def _row(
     return [figure.title, *cells, *ratios, goal, " ".join(passed)]
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+def aligned(rows: Sequence[Sequence[str]]) -> list[list[str]]:
     """The cells at one width each, with the line that Markdown wants below the first row."""
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     padded = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in rows]

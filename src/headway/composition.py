@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import secrets
@@ -208,6 +209,8 @@ class Service:
             daemon.loop.tell(ConfigRefused(problems=tuple(problems), by="start"))
         if self.hung_up:  # while it started
             self._reload()
+        gc.collect()
+        gc.freeze()  # what was adopted stays: no collection looks through a long queue again
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)
         await self.api.start(self.sockets.api, self.sockets.unix)
         (self.paths.run_dir / "api-port").write_text(f"{self.sockets.api.getsockname()[1]}\n")

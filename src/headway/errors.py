@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.core.model import GIB
+from headway.core.units import GIB
 
 
 class HeadwayError(Exception):

@@ -13,9 +13,10 @@ import pytest
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 
+from headway.api import events
 from headway.api.app import ROUTERS
 from headway.api.auth import peer_of
-from headway.api.parts import parts_of
+from headway.api.parts import Parts, parts_of
 from headway.core.model import Job
 from tests.parts.false_api import Served, serving, snapshot
 from tests.waiting import wait_until
@@ -157,6 +158,38 @@ async def test_the_stream_begins_with_the_snapshot_and_goes_on_with_changes(api:
     assert (seen[2][1]["id"], seen[2][1]["state"]) == ("j1", "done")
     await api.server.stop()
     await asyncio.wait_for(task, 10)
+
+
+async def test_what_viewers_of_the_same_revision_are_sent_is_made_once(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, changes = list[int](), events._changes
+
+    def counted(parts: Parts, after: int) -> list[bytes] | None:
+        made.append(after)
+        return changes(parts, after)
+
+    monkeypatch.setattr(events, "_changes", counted)
+    for rev in (8, 9):
+        api.hub.publish(snapshot(rev), {}, frozenset({f"j{rev - 7}"}))
+    life = api.server.parts.life
+    viewers = [following(api, after=f"{life}.{rev}") for rev in (7, 8, 8)]
+    for seen, _ in viewers:
+        await wait_until(lambda: seen and seen[-1][2] == f"{life}.9", 10, "the first batch")  # noqa: B023
+    assert [[data["id"] for name, data, _ in seen if name == "job.updated"] for seen, _ in viewers] == [
+        ["j1", "j2"],
+        ["j2"],
+        ["j2"],
+    ]
+    assert sorted(made) == [7, 8]
+    made.clear()
+    api.hub.publish(snapshot(10), {}, frozenset({"j3"}))
+    for seen, _ in viewers:
+        await wait_until(lambda: seen[-1][2] == f"{life}.10", 10, "the second batch")  # noqa: B023
+        assert [data["id"] for name, data, _ in seen if name == "job.updated"][-1] == "j3"
+    assert made == [9]
+    await api.server.stop()
+    await asyncio.wait_for(asyncio.gather(*(task for _, task in viewers)), 10)
 
 
 LAST = {

@@ -103,7 +103,7 @@ def test_what_it_is_called_and_who_is_above(processes: LinuxProcesses, started: 
 
 def seen(lease: Lease) -> tuple[Visitors, list[Fact]]:
     told: list[Fact] = []
-    s = Snapshot(now_s=0.0, holders={lease.id: lease})
+    s = Snapshot(now_s=0.0, holders={lease.id: lease}, leases=(lease.id,))
     return Visitors(LinuxProcesses(), lambda: s, told.append), told
 
 

@@ -34,19 +34,33 @@ FORMS = ("awake", "asleep", "running", "parked", "stopped", "granted", "revoked"
 
 
 def indexes(s: Snapshot) -> tuple[Any, ...]:
-    """Present, services and lanes, made from nothing but the holders and the moves."""
+    """All of them, made from nothing but the holders and the moves."""
     lanes: dict[str, list[tuple[float, str]]] = {}
     for holder in s.holders.values():
         if (lane := lane_of(holder, holder.id in s.pending)) and isinstance(holder, Job | Lease):
             lanes.setdefault(lane, []).append((holder.key, holder.id))
     present = sorted(h.id for h in s.holders.values() if is_present(h, h.id in s.pending))
     services = sorted(h.id for h in s.holders.values() if isinstance(h, Service))
-    return tuple(present), tuple(services), {lane: tuple(sorted(line)) for lane, line in lanes.items()}
+    jobs = [h for h in s.holders.values() if isinstance(h, Job)]
+    named: dict[str, set[str]] = {}
+    for job in jobs:
+        for word in {job.spec.name, job.recipe or job.spec.name}:
+            named.setdefault(word, set()).add(job.id)
+    return (
+        tuple(present),
+        tuple(services),
+        tuple(sorted(h.id for h in s.holders.values() if isinstance(h, Lease))),
+        named,
+        {j.id for j in jobs if (j.spec.after or j.spec.after_ok) and j.started_s is None and j.ended is None},
+        {lane: tuple(sorted(line)) for lane, line in lanes.items()},
+    )
 
 
 def check(s: Snapshot) -> None:
     queue = {lane: line for lane, line in s.queue.items() if line}
-    assert (s.present, s.services, queue) == indexes(s)
+    named = {word: set(ids) for word, ids in s.named.items()}
+    assert all(len(named[word]) == len(ids) for word, ids in s.named.items())
+    assert (s.present, s.services, s.leases, named, s.followers, queue) == indexes(s)
     for holder in s.holders.values():
         if isinstance(holder, Job) and holder.ended:
             assert holder.form == holder.bottom and holder.id not in s.pending
@@ -130,7 +144,10 @@ commands = st.one_of(
     ),
     st.builds(
         AddJob,
-        spec=st.sampled_from([job_spec(), job_spec(parked=1, retries=2), job_spec(count=0)]),
+        spec=st.sampled_from(
+            [job_spec(), job_spec(parked=1, retries=2), job_spec(count=0), job_spec("eval", after=("train",))]
+        ),
+        recipe=st.sampled_from([None, "night"]),
         hold=st.booleans(),
     ),
     st.builds(

@@ -12,11 +12,12 @@ import pytest
 
 from bench import gate
 from bench.gate_parts.measures import FIGURES
-from bench.gate_parts.report import BEGIN, DOCUMENT, END, lines, write
+from bench.gate_parts.report import DOCUMENT, END, begins, lines, write
 from bench.gate_parts.tools import BenchFailed
 
 pytestmark = pytest.mark.e2e
 
+BEGIN = begins("bench.gate")
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 110.0
 TABLE = ["| a |", "| - |", "| 1 |"]

@@ -10,7 +10,7 @@ from headway.core import rows, view
 
 PING_S = 15.0
 LOOK_S = 1.0  # how long one wait lasts: a stopping server ends its streams within it
-SPACING_S = 0.05  # between two batches to one viewer; what happens meanwhile is in the next one
+SPACING_S = 0.05  # batches leave at multiples of this; what happens meanwhile is in the next one
 RETRY_MS = 2000
 
 
@@ -22,11 +22,10 @@ async def stream(parts: Parts, last_id: str | None) -> AsyncIterator[bytes]:
     """
     yield b"retry: %d\n\n" % RETRY_MS
     seen = _seen(parts, last_id)
-    if seen is None or (batch := _changes(parts, seen)) is None:
-        batch = [_snapshot(parts)]
+    first = _snapshot(parts) if seen is None else _news(parts, seen)
     seen = parts.hub.revision
-    yield b"".join(batch)
-    silent_s = 0.0
+    yield first
+    silent_s, loop = 0.0, asyncio.get_running_loop()
     while not parts.closing[0]:
         revision = await parts.hub.wait(seen, LOOK_S)
         if revision == seen:
@@ -35,10 +34,12 @@ async def stream(parts: Parts, last_id: str | None) -> AsyncIterator[bytes]:
                 silent_s = 0.0
                 yield b": ping\n\n"
             continue
-        changed = _changes(parts, seen)
+        news = _news(parts, seen)
         seen, silent_s = parts.hub.revision, 0.0
-        yield b"".join([_snapshot(parts)] if changed is None else changed)
-        await asyncio.sleep(SPACING_S)
+        yield news
+        await asyncio.sleep(
+            SPACING_S - loop.time() % SPACING_S
+        )  # all viewers at once: they are sent the same
 
 
 def _seen(parts: Parts, last_id: str | None) -> int | None:
@@ -62,6 +63,17 @@ def _id(parts: Parts) -> str:
 
 def _snapshot(parts: Parts) -> bytes:
     return _event("snapshot", to_json(rows.Overview, parts.overview()), _id(parts))
+
+
+def _news(parts: Parts, seen: int) -> bytes:
+    """What somebody who knows revision `seen` is sent to know the present one: what changed, or all of it."""
+    made, revision = parts.batches, parts.hub.revision
+    if made.revision != revision:
+        made.revision, made.after = revision, {}
+    if seen not in made.after:
+        changed = _changes(parts, seen)
+        made.after[seen] = _snapshot(parts) if changed is None else b"".join(changed)
+    return made.after[seen]
 
 
 def _changes(parts: Parts, seen: int) -> list[bytes] | None:

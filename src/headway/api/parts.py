@@ -23,6 +23,14 @@ from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader
 KINDS = ("service", "job", "lease", "claim", "unknown")
 
 
+@dataclass(slots=True)
+class Batches:
+    """What event streams are sent to come to one revision, made once for all viewers that know the same."""
+
+    revision: int = -1
+    after: dict[int, bytes] = field(default_factory=dict)  # revision that a viewer knows -> bytes
+
+
 async def _nobody() -> list[AlertSent]:
     return []
 
@@ -73,6 +81,7 @@ class Parts:
     test_alert: Callable[[], Awaitable[list[AlertSent]]] = _nobody
     life: str = field(default_factory=lambda: secrets.token_hex(4))  # revisions begin anew with each daemon
     order: OrderMark = field(default_factory=OrderMark)
+    batches: Batches = field(default_factory=Batches)
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops
 
     async def submit(self, command: Command) -> Reply:

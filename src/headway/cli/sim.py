@@ -17,7 +17,8 @@ from headway.cli.sim_options import FaultNames, Finite, Span
 from headway.cli.status import SHOWN, show
 from headway.cli.tables import line, sized, state
 from headway.core import view
-from headway.core.words import ENDED, duration
+from headway.core.units import duration
+from headway.core.words import ENDED
 
 FRAME_S = 0.1  # real time that each frame of a live board stays
 HOUR_S = 3600.0

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from headway.core.words import duration, size
+from headway.core.units import duration, size
 
 COLOURS = {
     "running": "green", "awake": "green", "done": "green", "live": "green",

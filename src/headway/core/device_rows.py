@@ -9,6 +9,7 @@ from headway.core.phrases import note, sentence
 from headway.core.rows import DeviceRow, Share, Stranger, Trouble
 from headway.core.staying import keeps_memory
 from headway.core.told import UNHEALTHY
+from headway.core.units import duration
 
 
 def device_row(device: Device, s: Snapshot) -> DeviceRow:
@@ -85,7 +86,7 @@ def troubles(s: Snapshot) -> tuple[Trouble, ...]:
 def _of_job(job: Job, s: Snapshot) -> list[Trouble]:
     name, found = words.label(job.id, s), list[Trouble]()
     if job.stalled:
-        silent_s = words.duration(s.now_s - max(job.active_s or 0.0, job.since_s))
+        silent_s = duration(s.now_s - max(job.active_s or 0.0, job.since_s))
         found.append(
             Trouble(code="stalled", sentence=f"{name} shows no sign of work for {silent_s}", id=job.id)
         )
@@ -102,4 +103,4 @@ def _device_trouble(device: Device, age_s: float | None, s: Snapshot) -> str | N
         return None
     if age_s is None:
         return "not read yet"
-    return f"last read {words.duration(age_s)} ago" if age_s > s.policy.reading_max_age_s else None
+    return f"last read {duration(age_s)} ago" if age_s > s.policy.reading_max_age_s else None

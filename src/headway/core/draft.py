@@ -50,6 +50,18 @@ def lane_of(holder: Holder, moving: bool) -> str | None:
     return holder.lane if holder.wish == "run" else "held"
 
 
+def words_of(holder: Holder | None) -> set[str]:
+    """By which words others may follow it."""
+    return {holder.spec.name, holder.recipe or holder.spec.name} if isinstance(holder, Job) else set()
+
+
+def follows(holder: Holder) -> bool:
+    """Does it name another job, and has it not begun yet?"""
+    if not isinstance(holder, Job) or holder.ended is not None or holder.started_s is not None:
+        return False
+    return bool(holder.spec.after or holder.spec.after_ok)
+
+
 class Draft:
     """Mutable for the length of one turn; `done` gives the next Snapshot."""
 
@@ -60,6 +72,10 @@ class Draft:
         self.devices: dict[DeviceId, Device] = dict(s.devices)
         self.present: set[HolderId] = set(s.present)
         self.services: set[HolderId] = set(s.services)
+        self.leases: set[HolderId] = set(s.leases)
+        self.followers: set[HolderId] = set(s.followers)
+        self._named: dict[str, tuple[HolderId, ...]] | None = None  # a copy, made for its first change
+        self.before: dict[HolderId, Holder | None] = {}  # what changed since `mark`, as it was then
         self.lanes: dict[str, list[tuple[float, HolderId]]] = {}
         self.changed: set[HolderId] = set()  # for viewers
         self.saved: set[HolderId] = set()  # rows to write
@@ -75,13 +91,19 @@ class Draft:
             self._view = self._snapshot()
         return self._view
 
+    def mark(self) -> None:
+        """From now on `before` notes what changes."""
+        self.before = {}
+
     def put(self, holder: Holder, save: bool = True) -> None:
         before = self.holders.get(holder.id)
         if holder.form == holder.bottom and holder.id not in self.pending:
             holder = renewed(holder)
         if before == holder:
             return
+        self.before.setdefault(holder.id, before)
         self.holders[holder.id] = holder
+        self._rename(holder.id, before, holder)
         self._reindex(holder.id, before, holder.id in self.pending)
         self.changed.add(holder.id)
         if save:
@@ -89,10 +111,14 @@ class Draft:
 
     def drop(self, hid: HolderId) -> None:
         before = self.holders.pop(hid)
+        self.before.setdefault(hid, before)
+        self._rename(hid, before, None)
         self._leave_lane(before, hid in self.pending)
         self._view = None
         self.present.discard(hid)
         self.services.discard(hid)
+        self.leases.discard(hid)
+        self.followers.discard(hid)
         self.changed.add(hid)
         self.gone.add(hid)
 
@@ -143,6 +169,9 @@ class Draft:
             queue=queue,
             present=tuple(sorted(self.present)),
             services=tuple(sorted(self.services)),
+            leases=tuple(sorted(self.leases)),
+            named=self.base.named if self._named is None else self._named,
+            followers=frozenset(self.followers),
             **self.other,
         )
 
@@ -171,3 +200,22 @@ class Draft:
             self.present.discard(hid)
         if isinstance(holder, Service):
             self.services.add(hid)
+        elif isinstance(holder, Lease):
+            self.leases.add(hid)
+        elif follows(holder):
+            self.followers.add(hid)
+        else:
+            self.followers.discard(hid)
+
+    def _rename(self, hid: HolderId, before: Holder | None, after: Holder | None) -> None:
+        was, now = words_of(before), words_of(after)
+        if was == now:
+            return
+        if self._named is None:
+            self._named = dict(self.base.named)
+        for word in was - now:
+            self._named[word] = tuple(other for other in self._named[word] if other != hid)
+            if not self._named[word]:
+                del self._named[word]
+        for word in now - was:
+            self._named[word] = (*self._named.get(word, ()), hid)

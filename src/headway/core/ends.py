@@ -178,9 +178,10 @@ def hold_followers(d: Draft, hid: HolderId) -> None:
     never_ran = job.ended == "cancelled" and job.started_s is None
     names = {job.id, job.recipe, job.spec.name}
     view = d.view()
-    for other in list(d.holders.values()):
-        if not isinstance(other, Job) or other.ended or other.started_s is not None or other.wish != "run":
-            continue
+    waiting = [
+        other for hid in d.followers if isinstance(other := d.holders[hid], Job) and other.wish == "run"
+    ]
+    for other in sorted(waiting, key=lambda other: (other.enqueued_s, other.id)):
         words = (*other.spec.after_ok, *(other.spec.after if never_ran else ()))
         if any(word in names and find_job(word, view, other) == job for word in words):
             note = "after_gone" if never_ran else "after_failed"

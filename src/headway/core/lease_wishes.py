@@ -56,7 +56,7 @@ def claim(d: Draft, command: Claim) -> Reply:
     """Count it from now on, where it is."""
     if command.pid is None and command.match is None:
         return refused(d, "needs_process")
-    for other in d.holders.values():
+    for other in (d.holders[hid] for hid in sorted(d.leases)):
         same = (command.pid, command.start_ticks) if command.pid is not None else command.match
         its = (other.pid, other.start_ticks) if isinstance(other, Lease) and command.pid is not None else None
         if isinstance(other, Lease) and other.ended is None and same in (its, other.match):
@@ -152,7 +152,7 @@ def _find(d: Draft, target: str) -> Lease | Reply:
 def _asked_before(d: Draft, command: AskLease) -> Lease | None:
     if command.ask_key is None:
         return None
-    known = (h for h in d.holders.values() if isinstance(h, Lease) and h.ended is None)
+    known = (h for hid in sorted(d.leases) if isinstance(h := d.holders[hid], Lease) and h.ended is None)
     return next((lease for lease in known if lease.ask_key == command.ask_key), None)
 
 
@@ -168,7 +168,8 @@ def _number(d: Draft) -> int:
 
 def _forget(d: Draft) -> None:
     """Those that ended long ago; how they ended stays in the audit."""
-    for hid, lease in list(d.holders.items()):
+    for hid in sorted(d.leases):
+        lease = d.holders[hid]
         over_s = lease.ended_s if isinstance(lease, Lease) and hid not in d.present else None
         if over_s is not None and over_s < d.now_s - ENDED_KEPT_S:
             d.drop(hid)

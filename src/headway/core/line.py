@@ -5,10 +5,11 @@ The front of the line is no exemption: placement, windows, memory and the gap te
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
 
 from headway.core.draft import LEASE_LANE, Draft
-from headway.core.model import Job, Snapshot
+from headway.core.model import Holder, HolderId, Job, Snapshot
 from headway.core.rules import find_job
 
 SPACE_S = 1.0  # how far the rest of the line moves back when somebody is put where no number is left
@@ -18,17 +19,31 @@ LOOK_AGAIN_S = 60.0  # at one that is due and follows a job which is not over
 
 def put_at(d: Draft, job: Job, at: int) -> None:
     """Give it the key of that place in its lane, from 0, counted without itself."""
-    line = [entry for entry in d.lane(job.lane) if entry[1] != job.id]
-    low = line[at - 1][0] if at > 0 else None
-    high = line[at][0] if at < len(line) else None
+    line, own = d.lane(job.lane), place_of(d, job.lane, d.holders[job.id])
+    low = _without(line, own, at - 1)[0] if at > 0 else None
+    high = _without(line, own, at)[0] if at < len(line) - (own is not None) else None
     key = _between(low, high, job.key)
     if low is not None and high is not None and not low < key < high:  # no number is left between these two
-        for _, hid in line[at:]:
+        for _, hid in [entry for entry in line if entry[1] != job.id][at:]:
             behind = d.holders[hid]
             assert isinstance(behind, Job)
             d.put(replace(behind, key=behind.key + SPACE_S))
         key = low + SPACE_S / 2
     d.put(replace(job, key=key))
+
+
+def place_of(d: Draft, lane: str, holder: Holder) -> int | None:
+    """Where it stands in that lane, from 0; None: it does not."""
+    if not isinstance(holder, Job):
+        return None
+    line, entry = d.lane(lane), (holder.key, holder.id)
+    at = bisect_left(line, entry)
+    return at if at < len(line) and line[at] == entry else None
+
+
+def _without(line: list[tuple[float, HolderId]], own: int | None, at: int) -> tuple[float, HolderId]:
+    """The entry at that place, counted without the one at `own`."""
+    return line[at if own is None or at < own else at + 1]
 
 
 def _between(low: float | None, high: float | None, own: float) -> float:

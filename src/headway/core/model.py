@@ -330,7 +330,7 @@ class Want:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All that decide looks at. `present` and the queue are indexes that fold keeps."""
+    """All that decide looks at. The queue and those from `present` to `followers` are indexes that the draft keeps."""
 
     now_s: float
     rev: int = 0
@@ -345,6 +345,9 @@ class Snapshot:
     pending: Mapping[HolderId, Pending] = field(default_factory=dict)
     present: tuple[HolderId, ...] = ()  # sorted; not at the bottom of its ladder, moving, or holding bytes
     services: tuple[HolderId, ...] = ()  # sorted
+    leases: tuple[HolderId, ...] = ()  # and claims; sorted
+    named: Mapping[str, tuple[HolderId, ...]] = field(default_factory=dict)  # jobs by name and by recipe
+    followers: frozenset[HolderId] = frozenset()  # jobs that follow another one and have not begun
     next_job: int = 1  # ids are never reused
     next_lease: int = 1  # of leases and claims
     fencing: int = 0  # of the last grant

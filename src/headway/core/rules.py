@@ -181,8 +181,8 @@ def find_job(word: str, s: Snapshot, asking: Holder | None = None) -> Job | None
     found = s.holders.get(word)
     if isinstance(found, Job):
         return found
-    jobs = (h for h in s.holders.values() if isinstance(h, Job) and h is not asking)
-    same = [job for job in jobs if word in (job.recipe, job.spec.name)]
+    jobs = (s.holders.get(hid) for hid in s.named.get(word, ()))
+    same = [job for job in jobs if isinstance(job, Job) and job is not asking]
     return max(same, key=lambda job: job.enqueued_s, default=None)
 
 
@@ -192,11 +192,13 @@ def slots(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
         return None
     lane, active = want.holder.lane, 0
     limit = job_places(lane, s)
-    for hid in {*plan.placed, *plan.standing}:
+    for hid, (form, _) in plan.placed.items():
         job = s.holders[hid]
         if isinstance(job, Job) and hid != want.holder.id and job.lane == lane:
-            form, _ = plan.form_of(job)
-            active += form == job.top or (hid not in plan.placed and is_active(job))
+            active += form == job.top
+    for hid, job in plan.standing.items():
+        if isinstance(job, Job) and hid not in plan.placed and hid != want.holder.id and job.lane == lane:
+            active += is_active(job) or plan.form_of(job)[0] == job.top
     if active < limit:
         return None
     return Verdict(code="slots", facts={"active": active, "limit": limit})

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from headway.core.units import GIB as GIB
+from headway.core.units import MIB as MIB
+
 KIB = 1 << 10
-MIB = 1 << 20
-GIB = 1 << 30
 TOLERANCE_BYTES = 64 * MIB  # what a driver may keep beyond its known residue and still count as gone
 
 Kind = Literal["service", "job", "lease", "claim", "unknown"]

@@ -1,10 +1,15 @@
-"""Sizes and durations as people write them: "16GiB", "90s", "1h30min". Never rounded up, never clamped."""
+"""Sizes and durations as people write them ("16GiB", "90s", "1h30min": never rounded up, never clamped) and read them.
+
+It imports nothing of ours: every `headway` command needs it, and few need the records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
 
+MIB = 1 << 20
+GIB = 1 << 30
 SIZE_UNITS: Mapping[str, int] = {
     "B": 1,
     "KiB": 1 << 10,
@@ -107,3 +112,34 @@ def _number_and_unit(text: str) -> tuple[str, str]:
     if not whole or "." in rest or (dot and not rest):
         return "", text
     return number, text[end:].lstrip()
+
+
+def size(bytes_: float) -> str:
+    """Bytes in a sentence.
+
+    >>> size(15247000000), size(900 << 20), size(3 << 20), size(0)
+    ('14.2 GiB', '0.9 GiB', '3 MiB', '0 GiB')
+    """
+    if 0 < bytes_ < 100 * MIB:
+        return f"{max(1, round(bytes_ / MIB))} MiB"
+    return f"{bytes_ / GIB:.1f} GiB".replace(".0 GiB", " GiB")
+
+
+def duration(seconds: float) -> str:
+    """Seconds in a sentence, two units at most.
+
+    >>> duration(3.42), duration(12.4), duration(100), duration(840), duration(4000), duration(200000)
+    ('3.4 s', '12 s', '100 s', '14 min', '1 h 6 min', '2 d 7 h')
+    """
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s".replace(".0 s", " s")
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    minutes = int(seconds // 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"

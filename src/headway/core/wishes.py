@@ -99,13 +99,12 @@ def rank_key(enqueued_s: float, priority: int) -> float:
 def _add(d: Draft, command: AddJob) -> Reply:
     if command.spec.name in d.services:
         return refused(d, "name_taken", name=command.spec.name)
-    view = d.view()
     for word in (*command.spec.after, *command.spec.after_ok):
-        if find_job(word, view) is None:
+        if find_job(word, d.view()) is None:
             return refused(d, "unknown_after", after=word)
     job = _enqueue(d, command.spec, command.recipe, command.hold, command.by)
     for word in (*command.spec.after, *command.spec.after_ok):
-        if (other := find_job(word, view, d.holders[job.id])) is not None:
+        if (other := find_job(word, d.view(), d.holders[job.id])) is not None:
             hold_followers(d, other.id)  # one that follows what is over already is held as well
     return accepted(d, job.id, name=job.spec.name, held=d.holders[job.id].wish == "hold")
 
@@ -277,17 +276,18 @@ def _move_job(d: Draft, command: MoveJob) -> Reply:
         return refused(d, "not_queued", job.id, target=job.id, state=job_state(job, d.pending.get(job.id)))
     if command.seen is not None and tuple(d.lane(job.lane)) != command.seen:
         return refused(d, "order_changed", job.id, target=job.id)
-    ids = [hid for _, hid in d.lane(job.lane) if hid != job.id]
+    own = line.place_of(d, job.lane, job)
     if command.where in ("before", "after"):
         other = resolve(d, command.other or "")
         if isinstance(other, Job) and other.id == job.id:
             return refused(d, "itself", job.id, target=job.id)
-        if not isinstance(other, Job) or other.id not in ids:
+        there = None if isinstance(other, str) else line.place_of(d, job.lane, other)
+        if there is None:
             state = job_state(other, d.pending.get(other.id)) if isinstance(other, Job) else None
             return refused(d, "not_queued", target=command.other, state=state)
-        at = ids.index(other.id) + (command.where == "after")
+        at = there - (own is not None and own < there) + (command.where == "after")
     else:
-        at = 0 if command.where == "top" else len(ids)
+        at = 0 if command.where == "top" else len(d.lane(job.lane)) - (own is not None)
     line.put_at(d, line.waits_from(d, job, d.now_s), at)
     d.event("job.moved", job.id, where=command.where, other=command.other, by=command.by)
     return accepted(d, job.id, done=True)

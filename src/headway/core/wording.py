@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headway.core.words import DID, duration, size
+from headway.core.units import duration, size
+from headway.core.words import DID
 
 Facts = Mapping[str, Any]
 

@@ -1,4 +1,4 @@
-"""The words people see: the state of a holder, what a name means, sizes and durations in sentences. Pure."""
+"""The words people see: the state of a holder, what a name means, facts in sentences. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 from headway.core.draft import LEASE_LANE
 from headway.core.leases import overdue
-from headway.core.model import GIB, MIB, FormName, Holder, HolderId, Job, Lease, Pending, Service, Snapshot
+from headway.core.model import FormName, Holder, HolderId, Job, Lease, Pending, Service, Snapshot
+from headway.core.units import duration, size
 
 JOB_STATES = (
     "held", "queued", "starting", "running", "frozen", "parking", "parked", "resuming", "winding_down", "stopping",
@@ -139,37 +140,6 @@ def position(holder: Job | Lease, s: Snapshot) -> int | None:
     line = s.queue.get(holder.lane if isinstance(holder, Job) else LEASE_LANE, ())
     at = bisect_left(line, (holder.key, holder.id))
     return at + 1 if at < len(line) and line[at][1] == holder.id else None
-
-
-def size(bytes_: float) -> str:
-    """Bytes in a sentence.
-
-    >>> size(15247000000), size(900 << 20), size(3 << 20), size(0)
-    ('14.2 GiB', '0.9 GiB', '3 MiB', '0 GiB')
-    """
-    if 0 < bytes_ < 100 * MIB:
-        return f"{max(1, round(bytes_ / MIB))} MiB"
-    return f"{bytes_ / GIB:.1f} GiB".replace(".0 GiB", " GiB")
-
-
-def duration(seconds: float) -> str:
-    """Seconds in a sentence, two units at most.
-
-    >>> duration(3.42), duration(12.4), duration(100), duration(840), duration(4000), duration(200000)
-    ('3.4 s', '12 s', '100 s', '14 min', '1 h 6 min', '2 d 7 h')
-    """
-    if seconds < 10:
-        return f"{max(0.0, seconds):.1f} s".replace(".0 s", " s")
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def spoken(key: str, value: Any, s: Snapshot | None) -> str | None:

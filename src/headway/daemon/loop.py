@@ -17,7 +17,7 @@ from headway.core.model import Decision, Measure, Move, Signal, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.hub import StateHub
 from headway.daemon.record import Recorder
-from headway.daemon.undo import NOTHING, Undo, plain_of
+from headway.daemon.undo import NOTHING, Undo, marked
 from headway.ports import Clock
 
 TURN_S = 1.0  # at least one turn in this time
@@ -81,9 +81,9 @@ class Loop:
         for fact in (*self._recorder.facts(), *facts):
             fold(draft, fact)
         self._undo.apply(draft)
-        before, plain = dict(draft.holders) if commands else {}, plain_of(draft)
+        plain = marked(draft)
         replies = [(self._apply(draft, command), reply) for command, reply in commands]
-        self._undo = Undo.of(before, plain, draft) if commands else NOTHING
+        self._undo = Undo.of(plain, draft) if commands else NOTHING
         decision = decide(draft.view())
         decided(draft, decision)
         self._s = draft.done()

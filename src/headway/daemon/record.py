@@ -144,7 +144,7 @@ class Recorder:
         }
         batch = Batch(
             holders=tuple((h.id, h.kind, codec.dumps(h)) for h in rows),
-            holders_gone=tuple(sorted(self._gone - set(s.holders))),
+            holders_gone=tuple(sorted(hid for hid in self._gone if hid not in s.holders)),
             pending=tuple((h, codec.dumps(s.pending[h])) for h in sorted(self._intents) if h in s.pending),
             pending_gone=tuple(h for h in sorted(self._intents) if h not in s.pending),
             events=tuple(self._events),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from headway.core.draft import Draft
-from headway.core.model import Holder, HolderId
+from headway.core.model import Holder
 
 Plain = Mapping[str, Any]  # fields of the snapshot that commands set
 FIELDS = ("mode", "mode_by", "policy", "recipes", "recipes_seen", "prod_only_by", "windows")
@@ -21,18 +21,14 @@ class Undo:
     plain: tuple[Plain, Plain]
 
     @classmethod
-    def of(cls, before: Mapping[HolderId, Holder], plain: Plain, draft: Draft) -> Undo:
-        """What changed in the draft since holders and plain fields were as given; NOTHING if nothing did."""
-        changed: list[tuple[Holder | None, Holder | None]] = [
-            (before.get(hid), holder)
-            for hid, holder in draft.holders.items()
-            if before.get(hid) is not holder
-        ]
-        changed += [(holder, None) for hid, holder in before.items() if hid not in draft.holders]
+    def of(cls, plain: Plain, draft: Draft) -> Undo:
+        """What changed in the draft since its mark, when the plain fields were as given; NOTHING if nothing did."""
+        pairs = ((before, draft.holders.get(hid)) for hid, before in draft.before.items())
+        changed = tuple((before, after) for before, after in pairs if before is not after)
         became = plain_of(draft)
         if not changed and all(plain[name] is became[name] for name in plain):
             return NOTHING
-        return cls(tuple(changed), (plain, became))
+        return cls(changed, (plain, became))
 
     def apply(self, draft: Draft) -> None:
         """Put back what is still as the commands left it; what the world changed since stays."""
@@ -71,6 +67,12 @@ class Undo:
             if getattr(before, field.name) != getattr(after, field.name) == getattr(now, field.name)
         }
         draft.put(replace(now, **back))
+
+
+def marked(draft: Draft) -> Plain:
+    """Have the draft note what changes from now on; its plain fields as they are now."""
+    draft.mark()
+    return plain_of(draft)
 
 
 def plain_of(draft: Draft) -> Plain:

@@ -49,8 +49,9 @@ class Visitors:
         return bool(found)
 
     def _open(self) -> Iterator[Lease]:
-        for holder in self._snapshot().holders.values():
-            if isinstance(holder, Lease) and holder.ended is None:
+        s = self._snapshot()
+        for hid in s.leases:
+            if isinstance(holder := s.holders[hid], Lease) and holder.ended is None:
                 yield holder
 
 
