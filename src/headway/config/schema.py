@@ -95,7 +95,7 @@ class HeadwaySettings(Table):
     reserve_share: float = Field(default=0.05, ge=0, lt=1)
     """The same as a share of the device; the smaller of the two counts."""
     reserve_after: Seconds = 1800.0
-    """A job at the head of the queue that has waited this long is not passed by smaller ones any more."""
+    """A job that has waited this long for room has its place kept: only jobs known to end before it starts pass it."""
     push_back: Seconds = 60.0
     """A job that was pushed aside may not push others for this long."""
     demand_grace: Seconds = 5.0

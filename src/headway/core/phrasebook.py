@@ -108,6 +108,14 @@ VERDICTS: Mapping[str, Phrase] = {
     "goes": _p("takes the place of {victims}", "has its place, and goes there as soon as it is safe"),
     "made_room": _p("made room for {for}", "made room", help="headway why {for}"),
     "reserved": _p("the room is kept for {for}, which has waited longer", "the room is kept for another"),
+    "kept": _p(
+        "kept for {for}, which has waited {waited_s} and starts in about {starts_in_s}; this one may take {takes_s}",
+        "kept for {for}, which has waited {waited_s} and starts in about {starts_in_s}; how long this one takes is not "
+        "known",
+        "kept for {for}, which has waited {waited_s}; when that one starts is not known",
+        "the room is kept for one that has waited longer",
+        help="headway why {for}",
+    ),
     "never_fits": _p(
         "can never start here: wants {missing}, and there is only {devices}",
         "can never start here: needs {need_bytes} on each of {many}, more than there is even when empty ({devices})",

@@ -89,7 +89,7 @@ class Checks:
         for hid, verdict in decision.verdicts.items():
             if not verdict.code:
                 self._world.wrong(f"{hid} is refused without a code")
-            if verdict.code == "reserved":
+            if verdict.code in ("reserved", "kept"):
                 self._reserved(str(verdict.facts["for"]), s)
         self._pending(s)
         self._windows(s)
