@@ -18,6 +18,7 @@ QUEUED_MAX = 1000
 
 CODES = frozenset(
     {
+        "daemon.crash_loop",
         "device.trouble",
         "gate.stuck",
         "job.failed",
@@ -45,6 +46,7 @@ OVER: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "job.works_again": (("job.stalled",), ()),
     "meter.speaks": (("meter.silent",), ()),
     "move.done": (("job.held", "job.over_time", "job.stalled", "service.died", "service.failed"), UP),
+    "queue.released": (("daemon.crash_loop",), ()),
     "release.verified": (("memory.not_released",), ()),
     "store.speaks": (("store.silent",), ()),
 }

@@ -108,6 +108,11 @@ class HeadwaySettings(Table):
     """Pause after the first failed start; it doubles with each further one."""
     backoff_max: Seconds = 300.0
     """The longest such pause."""
+    crash_starts: int = Field(default=5, ge=0, le=100)
+    """So many starts of the daemon, each after an end that nobody asked for, hold the queue: `headway queue release`. \
+0: never."""
+    crash_within: Seconds = 600.0
+    """Starts further apart than this are no crash loop."""
     host_floor: Bytes = 0
     """Main memory that must stay free for anything to be started or parked."""
     log_max: Bytes = 16 * MIB

@@ -14,6 +14,7 @@ from headway.core.rules import ADMIT, STAY
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
 GIVES_WAY = (
     "held",
+    "queue_held",
     "prod_only",
     "no_model",
     "outside_window",

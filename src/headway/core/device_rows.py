@@ -57,6 +57,9 @@ def troubles(s: Snapshot) -> tuple[Trouble, ...]:
     found = []
     if not s.store_ok:
         found.append(Trouble(code="store_silent", sentence=sentence("store_silent", {})))
+    if s.queue_hold is not None and s.queue_hold.crashes:
+        words_ = f"{sentence('queue_held', {'crashes': s.queue_hold.crashes})}: `headway queue release`"
+        found.append(Trouble(code="queue_held", sentence=words_))
     if s.meter_trouble:
         found.append(Trouble(code="meter_silent", sentence=f"the meter does not answer: {s.meter_trouble}"))
     for device in s.devices.values():

@@ -329,6 +329,15 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueHold:
+    """No job starts. `crashes`: as the daemon ended that often in a short while; 0: a person said so."""
+
+    by: str
+    since_s: float
+    crashes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """All that decide looks at. `present` and the queue are indexes that fold keeps."""
 
@@ -338,6 +347,8 @@ class Snapshot:
     mode: Mode = "live"
     mode_by: str | None = None  # who set it by hand, where the config says the other one
     prod_only_by: str | None = None  # who said that only models run; None: jobs and leases may start
+    queue_hold: QueueHold | None = None
+    crashes: tuple[float, ...] = ()  # starts of a daemon whose predecessor was not told to end, the last ones
     policy: Policy = field(default_factory=Policy)
     devices: Mapping[DeviceId, Device] = field(default_factory=dict)
     holders: Mapping[HolderId, Holder] = field(default_factory=dict)

@@ -76,6 +76,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "held until it is released",
         help="headway release {id}", derive=held,
     ),
+    "queue_held": _p(
+        "the daemon ended {crashes} times in a short while without being told to, so no job starts until the queue is "
+        "released",
+        "the whole queue is held by {by}: no job starts", "the whole queue is held: no job starts",
+        help="headway queue release",
+    ),
     "after": _p(
         "waits for the end of {after_held}, which is held", "waits for the end of {after}", "waits for another job",
         help="headway why {after}", derive=waited_for_held,

@@ -159,6 +159,14 @@ def held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     return Verdict(code="held", facts=facts)
 
 
+def queue_held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """No job starts or goes on, by a person's word or after a crash loop."""
+    if s.queue_hold is None or not isinstance(want.holder, Job):
+        return None
+    facts = {"by": s.queue_hold.by, "crashes": s.queue_hold.crashes or None}
+    return Verdict(code="queue_held", facts={key: value for key, value in facts.items() if value is not None})
+
+
 def after(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """`after` waits for any end of A, `after_ok` for a good one."""
     if not isinstance(want.holder, Job) or want.holder.started_s is not None:
@@ -258,6 +266,7 @@ def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 ADMIT: tuple[AdmitRule, ...] = (
     shadow,
     held,
+    queue_held,
     models_only,
     window,
     after,

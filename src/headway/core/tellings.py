@@ -225,6 +225,13 @@ EVENTS: Mapping[str, Phrase] = {
     ),
     "window.ended": _p("window {window} ({kind}) ends", "a window ends"),
     "window.stopped": _p("window {window} ({kind}) ended before its time by {by}", "a window was ended"),
+    "queue.held": _p("the whole queue is held by {by}: no job starts", "the whole queue is held: no job starts"),
+    "queue.released": _p("the queue is released by {by}", "the queue is released"),
+    "daemon.crash_loop": _p(
+        "the daemon ended {crashes} times in {within_s} without being told to, so the queue is held: no job starts "
+        "until `headway queue release`. The last lines of its log say more",
+        "the daemon ends again and again, so the queue is held until `headway queue release`",
+    ),
     "prod_only": _p("prod only is {word}, set by {by}", "prod only is {word}"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import budgets, configuring, edits, lease_wishes, line, window_wishes
+from headway.core import budgets, configuring, edits, lease_wishes, line, queue_hold, window_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
@@ -14,6 +14,7 @@ from headway.core.commands import (
     Configure,
     EditJob,
     EndLease,
+    HoldQueue,
     MoveJob,
     RenewLease,
     Reply,
@@ -54,6 +55,8 @@ def apply(d: Draft, command: Command) -> Reply:
             return _set_mode(d, command)
         case SetProdOnly():
             return _set_prod_only(d, command)
+        case HoldQueue():
+            return queue_hold.hold(d, command)
         case StartWindow():
             return window_wishes.start(d, command)
         case StopWindow():

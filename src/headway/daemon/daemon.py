@@ -17,7 +17,7 @@ from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
 from headway.core.windows import is_open
 from headway.daemon.act import Act
-from headway.daemon.adopt import Adopted, adopt, outdated
+from headway.daemon.adopt import TOLD, Adopted, adopt, outdated
 from headway.daemon.applying import Applying, no_config
 from headway.daemon.calendar import news
 from headway.daemon.figures import Figures
@@ -110,7 +110,8 @@ class Daemon:
 
     def __init__(self, out: Outside, settings: Settings) -> None:
         self.out, self.settings = out, settings
-        self.tasks = Tasks(out.trouble, vital=("loop", "observe", "tick"), lost=out.lost)
+        self.tasks = Tasks(out.trouble, vital=("loop", "observe", "tick"), lost=self._lost)
+        self._broken = False  # a part of it failed without which it is worse than none
         saved = out.store.load()
         self._salt = saved.meta.get("salt") or settings.salt
         self.adopted: Adopted = adopt(
@@ -126,7 +127,7 @@ class Daemon:
         )
         self._wire(self.adopted)
         meta = {"salt": self._salt, "config_mode": settings.mode, "mode": self.adopted.snapshot.mode}
-        self.recorder.meta(**meta)
+        self.recorder.meta(**meta, ended="")  # until it is told to end
         self.tail = Tail(out.requests, saved.offsets)
 
     def _wire(self, adopted: Adopted) -> None:
@@ -194,6 +195,8 @@ class Daemon:
         await self.tasks.stop()
         await self.act.stop()
         await self.out.meter.stop()
+        if not self._broken:
+            self.recorder.meta(ended=TOLD)
         await self.recorder.flush(self.hub.snapshot)
         await self.out.store.close()
 
@@ -206,6 +209,10 @@ class Daemon:
         self._publish(self.hub.snapshot)
 
     # ---------------------------------------------------------------- small wires
+
+    def _lost(self) -> None:
+        self._broken = True
+        self.out.lost()
 
     def _tell(self, fact: Fact) -> None:
         self.loop.tell(fact)

@@ -107,6 +107,8 @@ class Checks:
             self._alone(move, s)
         if not move.frees and s.prod_only_by is not None and isinstance(holder, Job | Lease):
             self._world.wrong(f"{holder.id} goes to {move.form} although only models run")
+        if not move.frees and s.queue_hold is not None and isinstance(holder, Job):
+            self._world.wrong(f"{holder.id} goes to {move.form} although the whole queue is held")
         pusher = s.holders.get(move.cause or "")
         if move.frees and move.rung == 0 and pusher is not None:
             self._pushed(holder, pusher, pending.source, s)

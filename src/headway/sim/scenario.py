@@ -55,6 +55,7 @@ class Scenario:
             gap_min_s=self.chance.choice([0.0, 2.0, 10.0]),
             push_back_s=self.chance.choice([0.0, 60.0]),
             reserve_after_s=self.chance.choice([60.0, 1800.0]),
+            crash_starts=self.chance.choice([0, 2, 3, 5, 5]),
         )
 
     def _service(self, number: int) -> ServiceSpec:
