@@ -185,6 +185,7 @@ class Service:
             turned=self.systemd.alive,
             config=self.config.read,
             tokens=self.access.tokens.for_gates,
+            room=lambda: self.host.room(paths.state_dir),
             windows=lambda wall_s: self.calendar.due(wall_s),
         )
 

@@ -26,7 +26,7 @@ ROOMY = Policy(max_active_jobs=9)
 def over(scene: Scene, name: str, *ran_s: float) -> Scene:
     """Runs of that recipe that ended well, each after so long."""
     for n, time_s in enumerate(ran_s):
-        done = {"ended": "done", "ended_s": T0_S - 100.0 + n, "ran_s": time_s}
+        done: dict[str, Any] = {"ended": "done", "ended_s": T0_S - 100.0 + n, "ran_s": time_s}
         scene.job(job_spec(name), "stopped", id=f"{name}-{n}", **done)
     return scene
 
@@ -185,8 +185,8 @@ def test_nobody_passes_a_head_who_is_not_known_to_be_over_before_it_starts(
         }
         if not came or not heads or isinstance(holder, Service):
             continue
-        for one in heads:
-            if plan.order[hid] > plan.order[one.id]:
-                assert isinstance(holder, Job) and one.starts_s != inf
+        for kept in heads:
+            if plan.order[hid] > plan.order[kept.id]:
+                assert isinstance(holder, Job) and kept.starts_s != inf
                 left = eta.over_in(holder, s, eta.lengths(s))
-                assert left is not None and s.now_s + left.high_s <= one.starts_s
+                assert left is not None and s.now_s + left.high_s <= kept.starts_s

@@ -150,6 +150,7 @@ def policy(config: Config) -> Policy:
         crash_starts=said.crash_starts,
         crash_within_s=said.crash_within,
         host_floor_bytes=said.host_floor,
+        disk_floor_bytes=said.disk_floor,
         depth=said.look_ahead,
     )
 

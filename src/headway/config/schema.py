@@ -113,8 +113,10 @@ class HeadwaySettings(Table):
 0: never."""
     crash_within: Seconds = 600.0
     """Starts further apart than this are no crash loop."""
-    host_floor: Bytes = 0
-    """Main memory that must stay free for anything to be started or parked."""
+    host_floor: Bytes | None = None
+    """Main memory that must stay free for a job or lease to start. Left out: the smaller of 8 GiB and a tenth."""
+    disk_floor: Bytes | None = None
+    """The same of the disk that Headway's own files are on. Left out: the smaller of 10 GiB and a twentieth."""
     log_max: Bytes = 16 * MIB
     """A log of a job or server that grows larger begins anew, and older parts stay as log.1, log.2, ...; 0: never."""
     log_kept: int = Field(default=3, ge=1, le=100)

@@ -329,6 +329,16 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostRoom:
+    """Main memory of the machine, and the disk that Headway's own files are on. None: unknown."""
+
+    memory_free_bytes: int | None = None  # what programs can still have without swapping
+    memory_total_bytes: int | None = None
+    disk_free_bytes: int | None = None
+    disk_total_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueHold:
     """No job starts. `crashes`: as the daemon ended that often in a short while; 0: a person said so."""
 
@@ -347,6 +357,7 @@ class Snapshot:
     mode: Mode = "live"
     mode_by: str | None = None  # who set it by hand, where the config says the other one
     prod_only_by: str | None = None  # who said that only models run; None: jobs and leases may start
+    host: HostRoom = HostRoom()
     queue_hold: QueueHold | None = None
     crashes: tuple[float, ...] = ()  # starts of a daemon whose predecessor was not told to end, the last ones
     policy: Policy = field(default_factory=Policy)

@@ -105,6 +105,17 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "slots": _p("{active} of {limit} job places are taken", "all job places are taken", help="headway ps"),
     "store_silent": _p("the database does not answer, so nothing new is started", help="headway status"),
+    "host_floor": _p(
+        "{free_bytes} of main memory are free, and {floor_bytes} have to stay free, so nothing new starts",
+        "too little main memory is free, so nothing new starts",
+        help="headway status",
+    ),
+    "disk_floor": _p(
+        "{free_bytes} of the disk with Headway's files are free, and {floor_bytes} have to stay free, so nothing new "
+        "starts",
+        "too little of the disk with Headway's files is free, so nothing new starts",
+        help="headway status",
+    ),
     "demand_unknown": _p(
         "the gate has not said yet who waits for {services}; starts in {in_s} at the latest",
         "the gate has not said yet who waits",

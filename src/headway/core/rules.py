@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from headway.core import windows
+from headway.core import floors, windows
 from headway.core.fit import Plan, excludes
 from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
@@ -263,6 +263,11 @@ def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     return Verdict(code="store_silent") if not s.store_ok and isinstance(want.holder, Job | Lease) else None
 
 
+def floor(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Too little main memory or disk is free for anything new."""
+    return floors.below(want, s)
+
+
 ADMIT: tuple[AdmitRule, ...] = (
     shadow,
     held,
@@ -274,5 +279,6 @@ ADMIT: tuple[AdmitRule, ...] = (
     cannot_move,
     slots,
     store_silent,
+    floor,
     demand_unknown,
 )

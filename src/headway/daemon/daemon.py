@@ -10,11 +10,22 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from headway.core import wire
+from headway.core import floors, wire
 from headway.core.commands import Configure
 from headway.core.configs import Proposed
-from headway.core.facts import Fact, GateState, GateStuck
-from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
+from headway.core.facts import Fact, GateState, GateStuck, HostRead
+from headway.core.model import (
+    CloseGate,
+    Decision,
+    Event,
+    HostRoom,
+    Job,
+    Mode,
+    OpenGate,
+    Policy,
+    Service,
+    Snapshot,
+)
 from headway.core.windows import is_open
 from headway.daemon.act import Act
 from headway.daemon.adopt import TOLD, Adopted, adopt, outdated
@@ -64,6 +75,7 @@ class Outside:
         turned: called in every turn, with the clock's reading: the loop goes on.
         config: what the config says now; raises ConfigInvalid.
         tokens: by which the gates know callers.
+        room: what the machine has left beside its devices.
         windows: of each window of the config the turn that is open at a wall clock, else the next one.
     """
 
@@ -86,6 +98,7 @@ class Outside:
     config: Callable[[], Awaitable[Proposed]] = no_config
     tokens: Callable[[], tuple[wire.Token, ...]] = lambda: ()
     windows: Callable[[float], tuple[Due, ...]] = lambda wall_s: ()
+    room: Callable[[], HostRoom] = HostRoom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +198,7 @@ class Daemon:
             ):
                 out.runs.signal(job.run.id, freeze=False)  # what froze it is not known to go on
         self._calendar()  # before the first turn: what is open now is open from the start
+        self._room()
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self.watcher.run())
         self.tasks.spawn("tick", self._tick())
@@ -256,6 +270,7 @@ class Daemon:
             self._fence({sid for sid in s.services if (x := s.service(sid)) and _closing(x)}, turn)
             self.visitors.look()
             self._calendar()
+            self._room()
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:
@@ -268,6 +283,12 @@ class Daemon:
         fact = news(self.out.windows, self.hub.snapshot, clock.now_s(), clock.wall_s())
         if fact is not None:
             self.loop.tell(fact)
+
+    def _room(self) -> None:
+        """Main memory and disk: told when it changes something."""
+        found, s = self.out.room(), self.hub.snapshot
+        if floors.is_news(found, s.host, s.policy):
+            self.loop.tell(HostRead(room=found))
 
     def _fence(self, awaited: Collection[str], turn: int) -> None:
         """End gates that a close waited for in vain; say so of one that cannot be ended."""
