@@ -199,6 +199,8 @@ class Job(Holder):
     enqueued_s: float = 0.0
     waits_from_s: float | None = None  # what max_wait counts from; None: from its first enqueue
     own_key: float | None = None  # its rank key before that
+    unaged_s: float = 0.0  # of the time since its enqueue: held, or following another job
+    follows_s: float | None = None  # since when it follows one that is not over; None: it does not
     fronted: bool = False  # it has waited max_wait, and was put to the front of the line
     ended: Ended | None = None
     ended_s: float | None = None

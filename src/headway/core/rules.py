@@ -189,7 +189,7 @@ def find_job(word: str, s: Snapshot, asking: Holder | None = None) -> Job | None
     found = s.holders.get(word)
     if isinstance(found, Job):
         return found
-    jobs = (h for h in s.holders.values() if isinstance(h, Job) and h is not asking)
+    jobs = (h for h in s.holders.values() if isinstance(h, Job) and (asking is None or h.id != asking.id))
     same = [job for job in jobs if word in (job.recipe, job.spec.name)]
     return max(same, key=lambda job: job.enqueued_s, default=None)
 

@@ -58,6 +58,7 @@ INSTANTS = (
     "frozen_s",
     "waits_from_s",
     "own_key",
+    "follows_s",
 )
 FIRST_REV = 1
 TOLD = "told"  # how the last daemon ended; "": not by our word, as far as the database knows
