@@ -102,7 +102,9 @@ class People:
         """Any of them, but more often one that runs."""
         s = self.world.snapshot()
         running = [
-            hid for hid in jobs if s is not None and hid in s.present and s.holders[hid].form == "running"
+            hid
+            for hid in jobs
+            if s is not None and hid in s.present and s.holders[hid].form in ("running", "parked")
         ]
         return self.chance.choice(running if running and self.chance.random() < 0.6 else jobs)
 
