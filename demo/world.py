@@ -60,6 +60,8 @@ def config(home: Path, model: Path) -> dict[str, Any]:
             "gap_factor": 0,
             "min_residency": "1s",
             "reserve": "1GiB",
+            "host_floor": 0,  # small as it is, it starts wherever it is tried
+            "disk_floor": 0,
         },
         "gate": {"port": 0},
         "api": {"port": 0},

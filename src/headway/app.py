@@ -215,9 +215,9 @@ def _stop_everything(paths: Paths, config_path: Path | None) -> list[str]:
     client = Client(address(paths.run_dir, {}))
     waiting = [row["id"] for row in client.get("/api/v1/jobs", state=["queued"], limit=1000)["jobs"]]
     told = {"reason": "by `headway down --all`"}
-    for hid in waiting:
-        with suppress(Answered):  # it ended meanwhile
-            client.post(f"/api/v1/holders/{hid}/hold", told)
+    if waiting:  # in one turn: held for equally long, a release gives each its place back
+        with suppress(Answered):  # one was forgotten meanwhile
+            client.post("/api/v1/select/hold", {"targets": waiting, **told})
     stopped: list[str] = []
     while left := supervisor.living(paths):
         for hid in [hid for hid in left if hid not in stopped]:

@@ -151,10 +151,10 @@ class Service:
             self.alerts.use(alert_ways(self.built, http))
             self.errands.spawn("alerts", self.alerts.run())
             self.daemon = Daemon(self._outside(http), self._settings())
-            await self._start()
-            stopped = asyncio.Event()
+            stopped = asyncio.Event()  # before it starts: one that is told to end meanwhile has not crashed
             for sig in (signal.SIGTERM, signal.SIGINT):
                 asyncio.get_running_loop().add_signal_handler(sig, stopped.set)
+            await self._start()
             try:
                 self.systemd.say("READY=1")
                 await stopped.wait()
@@ -186,6 +186,7 @@ class Service:
             turned=self.systemd.alive,
             config=self.config.read,
             tokens=self.access.tokens.for_gates,
+            room=lambda: self.host.room(paths.state_dir),
             windows=lambda wall_s: self.calendar.due(wall_s),
         )
 

@@ -17,6 +17,7 @@ from headway.core.model import (
     FormName,
     Holder,
     HolderId,
+    HostRoom,
     MoveRule,
     Snapshot,
 )
@@ -132,7 +133,9 @@ class Runs(Protocol):
 class Host(Protocol):
     """The rest of what an operating system is asked."""
 
-    def free_host_bytes(self) -> int: ...
+    def room(self, directory: Path) -> HostRoom:
+        """Main memory, and the disk that this directory is on. Microseconds; what cannot be read is None."""
+
     def peer_uid(self, sock: Any) -> int | None: ...
 
 

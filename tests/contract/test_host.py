@@ -14,9 +14,16 @@ from headway.host import this_system
 pytestmark = pytest.mark.contract
 
 
-def test_free_memory_is_less_than_all_memory(tmp_path: Path) -> None:
+def test_free_memory_is_less_than_all_memory_and_free_disk_at_most_all_of_it(tmp_path: Path) -> None:
     total_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert 0 < this_system(tmp_path).host.free_host_bytes() <= total_bytes
+    room = this_system(tmp_path).host.room(tmp_path)
+    assert 0 < (room.memory_free_bytes or 0) < (room.memory_total_bytes or 0) <= total_bytes
+    assert 0 < (room.disk_free_bytes or 0) <= (room.disk_total_bytes or 0)
+
+
+def test_of_a_disk_that_is_not_there_nothing_is_known(tmp_path: Path) -> None:
+    room = this_system(tmp_path).host.room(tmp_path / "gone")
+    assert (room.disk_free_bytes, room.disk_total_bytes) == (None, None) and room.memory_free_bytes
 
 
 def test_the_user_at_the_other_end_of_a_unix_socket(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from headway.core import codec
-from headway.core.model import Exit, Job, Run, Snapshot, Window
+from headway.core.model import Exit, Job, QueueHold, Run, Snapshot, Window
 from headway.daemon import adopt as adopting
 from headway.daemon.adopt import outdated
 from tests.core.make import job_spec, service_spec
@@ -113,6 +113,43 @@ def test_who_set_the_mode_outlives_a_restart(meta: dict[str, str], config: str, 
 def test_that_only_models_run_outlives_a_restart() -> None:
     assert Before(meta={"prod_only_by": "ada"}).adopt().snapshot.prod_only_by == "ada"
     assert Before(meta={"prod_only_by": ""}).adopt().snapshot.prod_only_by is None
+
+
+def test_that_the_whole_queue_is_held_outlives_a_restart_and_a_reboot() -> None:
+    held = QueueHold(by="headway", since_s=4000.0, crashes=5)
+    meta = {"queue_hold": codec.dumps(held), "boot_id": "boot-1"}
+    assert Before(meta=meta).adopt().snapshot.queue_hold == held
+    away = {"boot_id": "another", "saved_s": "4500", "saved_wall_s": repr(WALL_S - 600.0)}
+    again = Before(meta={**meta, **away}).adopt().snapshot.queue_hold
+    assert again is not None and NOW_S - again.since_s == 1100.0
+    assert Before(meta={"queue_hold": ""}).adopt().snapshot.queue_hold is None
+
+
+STARTS = {
+    # name: (meta, starts after a crash that are known then, is the queue held?)
+    "the first of all": ({}, 0, False),
+    "after a database from before this was kept": ({"next_job": "7"}, 0, False),
+    "after one that was told to end": ({"ended": "told", "crashes": "[4990.0]"}, 0, False),
+    "after one that was not": ({"ended": "", "crashes": "[4990.0]"}, 2, False),
+    "the fifth after one that was not": ({"ended": "", "crashes": "[4960, 4970, 4980, 4990]"}, 5, True),
+    "after a reboot, its pause counted": (
+        {"ended": "", "crashes": "[90, 91, 92, 93]", "boot_id": "another", "saved_s": "100",
+         "saved_wall_s": repr(WALL_S - 500.0)},
+        5, True,
+    ),
+    "after a reboot a long time ago": (
+        {"ended": "", "crashes": "[90, 91, 92, 93]", "boot_id": "another", "saved_s": "100",
+         "saved_wall_s": repr(WALL_S - 900.0)},
+        1, False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STARTS)
+def test_a_start_is_a_crash_more_when_the_daemon_before_was_not_told_to_end(name: str) -> None:
+    meta, crashes, held = STARTS[name]
+    s = Before(meta=meta).adopt().snapshot
+    assert (len(s.crashes), s.queue_hold is not None) == (crashes, held)
 
 
 def test_windows_outlive_a_restart_and_a_reboot_by_their_instants() -> None:

@@ -74,7 +74,7 @@ def test_a_place_is_kept(name: str) -> None:
     scene, kept = KEPT[name]
     plan, verdicts = target(scene.s)
     assert plan.reserved == ({dev("gpu0"): "old"} if kept else {}), verdicts["old"]
-    assert verdicts["small"].code == ("reserved" if kept else "goes")
+    assert verdicts["small"].code == ("kept" if kept else "goes")
 
 
 @given(scenes() | crowds())

@@ -31,7 +31,13 @@ def config(
 
     Quick defaults: jobs come back after half a second of quiet, and a model may be pushed half a second after it woke.
     """
-    settings = {"gap_min": 0.5, "gap_factor": 0, "min_residency": 0.5, "backoff_min": 0.5, **headway}
+    own = {"gap_min": 0.5, "gap_factor": 0, "min_residency": 0.5, "backoff_min": 0.5}
+    settings = {
+        **own,
+        "host_floor": 0,
+        "disk_floor": 0,
+        **headway,
+    }  # whatever the machine of the tests has free
     found: Table = {
         "mode": "live",
         "headway": settings,

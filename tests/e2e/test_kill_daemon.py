@@ -27,7 +27,7 @@ STARTING_S = 1.5  # about what a daemon needs until it answers
 def lively(*entries: Entry, **settings: Any) -> Table:
     """A config with five jobs in the line that never get their turn, two of them held."""
     waiting = [sleeper(f"late{number}", size="23GiB", hold=number in (1, 3)) for number in range(5)]
-    return config(*entries, *waiting, max_active_jobs=2, **settings)
+    return config(*entries, *waiting, max_active_jobs=2, crash_starts=0, **settings)
 
 
 def up(stack: Stack) -> None:

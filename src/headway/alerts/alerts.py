@@ -18,7 +18,9 @@ QUEUED_MAX = 1000
 
 CODES = frozenset(
     {
+        "daemon.crash_loop",
         "device.trouble",
+        "disk.low",
         "gate.stuck",
         "job.failed",
         "job.held",
@@ -26,6 +28,7 @@ CODES = frozenset(
         "job.over_time",
         "job.stalled",
         "job.unhealthy",
+        "memory.low",
         "memory.not_released",
         "meter.silent",
         "service.died",
@@ -37,14 +40,17 @@ UP = ("awake", "running")
 # event -> the causes that it ends for the same holder or device, and the forms it must tell of; empty: any
 OVER: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "device.seen": (("device.trouble",), ()),
+    "disk.enough": (("disk.low",), ()),
     "gate.closed": (("gate.stuck",), ()),
     "gate.open": (("gate.stuck",), ()),
     "job.cancelled": (("job.stalled", "job.unhealthy"), ()),
     "job.done": (("job.failed", "job.lost", "job.over_time", "job.stalled", "job.unhealthy"), ()),
     "job.healthy": (("job.unhealthy",), ()),
     "job.works_again": (("job.stalled",), ()),
+    "memory.enough": (("memory.low",), ()),
     "meter.speaks": (("meter.silent",), ()),
     "move.done": (("job.held", "job.over_time", "job.stalled", "service.died", "service.failed"), UP),
+    "queue.released": (("daemon.crash_loop",), ()),
     "release.verified": (("memory.not_released",), ()),
     "store.speaks": (("store.silent",), ()),
 }

@@ -8,7 +8,17 @@ import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.lease import show_leases
-from headway.cli.tables import age, line, mode_said, paint, prod_only_said, sized, state, table
+from headway.cli.tables import (
+    age,
+    line,
+    mode_said,
+    paint,
+    prod_only_said,
+    queue_held_said,
+    sized,
+    state,
+    table,
+)
 
 SHOWN = 10
 
@@ -32,6 +42,8 @@ def show(found: dict[str, Any]) -> None:
     if found["gate"]:
         line(f"clients connect to {found['gate']}/v1")
     if words := prod_only_said(found):
+        line(words)
+    if words := queue_held_said(found):
         line(words)
     for window in found["windows"]:
         if window["state"] == "open":

@@ -94,6 +94,14 @@ def prod_only_said(board: dict[str, Any]) -> str | None:
     return paint("prod only", "held") + f" is on, set by {by}: no job and no lease starts" if by else None
 
 
+def queue_held_said(board: dict[str, Any]) -> str | None:
+    """That no job starts, and who said so; None while the queue is not held."""
+    by = board.get("queue_held_by")
+    if not by:
+        return None
+    return f"the whole queue is {paint('held', 'held')} by {by}: no job starts until `headway queue release`"
+
+
 def mode_said(board: dict[str, Any]) -> str:
     """The mode, and who set it where the config says the other one."""
     mode, by = board["mode"], board.get("mode_by")

@@ -147,7 +147,10 @@ def policy(config: Config) -> Policy:
         free_limit_s=said.free_limit,
         backoff_min_s=said.backoff_min,
         backoff_max_s=said.backoff_max,
+        crash_starts=said.crash_starts,
+        crash_within_s=said.crash_within,
         host_floor_bytes=said.host_floor,
+        disk_floor_bytes=said.disk_floor,
         depth=said.look_ahead,
     )
 

@@ -19,7 +19,8 @@ RESTART = ("gate", "api", "device")
 NAMES = {"gate_port": "port", "keep_awake": "pinned", "forms": "memory"}
 SERVICE_NOW = {NAMES.get(name, name.removesuffix("_s")) for name in (*AT_ONCE, "forms")}
 FACTORS = ("gap_factor", "reserve_share")  # every other number with a fraction is a duration
-SIZES = ("total", "reserve", "host_floor", *(form for ladder in LADDERS.values() for form in ladder))
+FLOORS = ("host_floor", "disk_floor")
+SIZES = ("total", "reserve", *FLOORS, *(form for ladder in LADDERS.values() for form in ladder))
 HIDDEN = (  # may hold a secret
     "env", "vars", "start", "park", "resume", "saved", "progress", "health", "summary", "command",
 )  # fmt: skip

@@ -95,7 +95,7 @@ class HeadwaySettings(Table):
     reserve_share: float = Field(default=0.05, ge=0, lt=1)
     """The same as a share of the device; the smaller of the two counts."""
     reserve_after: Seconds = 1800.0
-    """A job at the head of the queue that has waited this long is not passed by smaller ones any more."""
+    """A job that has waited this long for room has its place kept: only jobs known to end before it starts pass it."""
     push_back: Seconds = 60.0
     """A job that was pushed aside may not push others for this long."""
     demand_grace: Seconds = 5.0
@@ -108,8 +108,15 @@ class HeadwaySettings(Table):
     """Pause after the first failed start; it doubles with each further one."""
     backoff_max: Seconds = 300.0
     """The longest such pause."""
-    host_floor: Bytes = 0
-    """Main memory that must stay free for anything to be started or parked."""
+    crash_starts: int = Field(default=5, ge=0, le=100)
+    """So many starts of the daemon, each after an end that nobody asked for, hold the queue: `headway queue release`. \
+0: never."""
+    crash_within: Seconds = 600.0
+    """Starts further apart than this are no crash loop."""
+    host_floor: Bytes | None = None
+    """Main memory that must stay free for a job or lease to start. Left out: the smaller of 8 GiB and a tenth."""
+    disk_floor: Bytes | None = None
+    """The same of the disk that Headway's own files are on. Left out: the smaller of 10 GiB and a twentieth."""
     log_max: Bytes = 16 * MIB
     """A log of a job or server that grows larger begins anew, and older parts stay as log.1, log.2, ...; 0: never."""
     log_kept: int = Field(default=3, ge=1, le=100)

@@ -27,6 +27,18 @@ def due_s(job: Holder) -> float | None:
     return job.since_s + job.allowed_from_s + job.spec.max_runtime_s - job.ran_s
 
 
+def may_run_s(job: Job, now_s: float) -> float | None:
+    """Running time that it has left of its max_runtime; None: as long as it likes."""
+    if job.spec.max_runtime_s is None:
+        return None
+    return max(0.0, job.allowed_from_s + job.spec.max_runtime_s - ran_s(job, now_s))
+
+
+def grace_s(job: Job) -> float:
+    """How much longer than that it may take to make an end."""
+    return WIND_DOWN_S if job.spec.saved else 0.0
+
+
 def times(s: Snapshot) -> Iterator[float]:
     """When one of those that run is due."""
     for hid in s.present:

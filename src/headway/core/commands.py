@@ -76,6 +76,14 @@ class SetProdOnly:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HoldQueue:
+    """No job starts until it is released; what runs goes on, and models are woken as ever."""
+
+    on: bool
+    by: str = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StartWindow:
     """Open a window now.
 
@@ -192,6 +200,7 @@ Command = (
     | MoveJob
     | SetMode
     | SetProdOnly
+    | HoldQueue
     | StartWindow
     | StopWindow
     | Configure

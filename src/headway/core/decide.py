@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import budgets, fit, freezing, leases, rank, steps, told, windows
+from headway.core import backfill, budgets, fit, freezing, leases, rank, steps, told, windows
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
 from headway.core.model import Decision, FormName, Holder, Job, Lease, Signal, Snapshot, Verdict, Want
-from headway.core.room import cheapest_room, could_have, place_of
+from headway.core.room import cheapest_room, place_of
 from headway.core.rules import ADMIT, STAY
 
 FIRST_READING_S = 15.0  # after a start: what was not seen by then is not there
 GIVES_WAY = (
     "held",
+    "queue_held",
     "prod_only",
     "no_model",
     "outside_window",
@@ -100,7 +101,7 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     if fit.crowded_out(want, s):
         return _crowded_out(want, soonest, s)
     if want.attended or long:
-        _reserve(want, plan, s)
+        backfill.reserve(want, plan, s)
     return soonest
 
 
@@ -141,9 +142,3 @@ def never_fits(want: Want, s: Snapshot) -> Verdict | None:
     if unseen and s.now_s < (until_s := s.booted_s + FIRST_READING_S):
         return Verdict(code="first_reading", facts=facts, until_s=until_s)
     return Verdict(code="never_fits" if s.devices else "no_device", facts=facts)
-
-
-def _reserve(want: Want, plan: Plan, s: Snapshot) -> None:
-    """It keeps its place against weaker ones that would only fill the room it waits for; if it can come to it."""
-    for device in could_have(want, plan, s):
-        plan.reserved.setdefault(device, want.holder.id)

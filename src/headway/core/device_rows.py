@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.core import leases, words
+from headway.core import floors, leases, words
 from headway.core.fit import reserve_bytes
 from headway.core.model import Device, Holder, Job, Lease, Snapshot
 from headway.core.phrases import note, sentence
@@ -58,6 +58,13 @@ def troubles(s: Snapshot) -> tuple[Trouble, ...]:
     found = []
     if not s.store_ok:
         found.append(Trouble(code="store_silent", sentence=sentence("store_silent", {})))
+    if s.queue_hold is not None and s.queue_hold.crashes:
+        words_ = f"{sentence('queue_held', {'crashes': s.queue_hold.crashes})}: `headway queue release`"
+        found.append(Trouble(code="queue_held", sentence=words_))
+    for one in floors.low(s.host, s.policy):
+        facts = {"free_bytes": one.free_bytes, "floor_bytes": one.floor_bytes}
+        code = "host_floor" if one.what == "memory" else "disk_floor"
+        found.append(Trouble(code=code, sentence=sentence(code, facts)))
     if s.meter_trouble:
         found.append(Trouble(code="meter_silent", sentence=f"the meter does not answer: {s.meter_trouble}"))
     for device in s.devices.values():

@@ -8,6 +8,8 @@ from dataclasses import fields, replace
 from headway.core.commands import ClearJobs, EditJob, Reply
 from headway.core.draft import Draft
 from headway.core.ends import hold_followers
+from headway.core.line import AGE_S as AGE_S
+from headway.core.line import follows
 from headway.core.model import HolderId, Job, JobSpec, Snapshot
 from headway.core.replies import accepted, refused, resolve
 from headway.core.rules import find_job
@@ -18,7 +20,6 @@ EDITABLE = frozenset(
         "goal", "tags", "labels", "colour",
     }
 )  # fmt: skip
-AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
 
 
 def edit(d: Draft, command: EditJob) -> Reply:
@@ -45,7 +46,7 @@ def edit(d: Draft, command: EditJob) -> Reply:
     places = {"key": job.key + by_s} if job.own_key is None else {"own_key": job.own_key + by_s}
     coming = replace(job.coming, **changes) if job.coming is not None else None  # type: ignore[arg-type]
     changed = sorted(f.name for f in fields(spec) if getattr(spec, f.name) != getattr(job.spec, f.name))
-    d.put(replace(job, spec=spec, coming=coming, attempts_left=left, **places))  # type: ignore[arg-type]
+    d.put(follows(d, replace(job, spec=spec, coming=coming, attempts_left=left, **places)))  # type: ignore[arg-type]
     for word in (*spec.after, *spec.after_ok):
         if (other := find_job(word, view, job)) is not None:
             hold_followers(d, other.id)

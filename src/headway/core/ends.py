@@ -168,6 +168,7 @@ def _finish(d: Draft, job: Job, how: Ended, code: int | None = None) -> None:
     d.event(f"job.{how}", job.id, **never_ran, exit_code=code, ran_s=job.ran_s)
     d.put(replace(job, ended=how, ended_s=d.now_s, exit_code=code, devices=()))
     hold_followers(d, job.id)
+    line.followed(d, job)
 
 
 def hold_followers(d: Draft, hid: HolderId) -> None:

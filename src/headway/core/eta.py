@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from headway.core import budgets
 from headway.core.model import Job, Snapshot
 from headway.core.worked import ran_s
 
@@ -80,6 +81,17 @@ def left(job: Job, s: Snapshot, known: Mapping[str, tuple[float, ...]]) -> Left 
         return None
     middle, done_s = before[len(before) // 2], ran - job.lost_s
     return Left(*(max(0.0, all_s - done_s) for all_s in (middle, before[0], before[-1])))
+
+
+def over_in(job: Job, s: Snapshot, known: Mapping[str, tuple[float, ...]]) -> Left | None:
+    """Running time until it is over or has run for as long as it may; None where nothing says so."""
+    found, most_s = left(job, s, known), budgets.may_run_s(job, s.now_s)
+    if most_s is None:
+        return found
+    end_s = most_s + budgets.grace_s(job)
+    if found is None:
+        return Left(most_s, 0.0, end_s)
+    return Left(min(found.s, most_s), min(found.low_s, most_s), min(found.high_s, end_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.core.model import Confidence, DeviceId, Exit, FormName, HolderId, Waiting, Window
+from headway.core.model import Confidence, DeviceId, Exit, FormName, HolderId, HostRoom, Waiting, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +139,13 @@ class WindowsDue:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostRead:
+    """What the machine has left beside its devices."""
+
+    room: HostRoom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
     ok: bool
 
@@ -155,5 +162,6 @@ Fact = (
     | LeaseGone
     | ConfigRefused
     | WindowsDue
+    | HostRead
     | StoreState
 )

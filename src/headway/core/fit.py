@@ -7,8 +7,10 @@ This file is the one place that says what "free" means.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import combinations
 
+from headway.core import eta
 from headway.core.leases import blocks
 from headway.core.lifecycle import gap_placed, gated
 from headway.core.model import (
@@ -17,6 +19,7 @@ from headway.core.model import (
     DeviceId,
     FormName,
     Holder,
+    HolderId,
     Job,
     Pending,
     Snapshot,
@@ -44,6 +47,16 @@ def reserve_bytes(device: Device, alone: bool, s: Snapshot) -> int:
     return min(s.policy.reserve_max_bytes, int(device.total_bytes * s.policy.reserve_share))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head:
+    """One in line for whom devices are kept. `starts_s`: when it is expected to find room there; inf: not known."""
+
+    id: HolderId
+    devices: Devices
+    waited_s: float
+    starts_s: float
+
+
 class Plan:
     """The target of one pass: who is in which form where. Grows strongest first; never looks at time."""
 
@@ -51,11 +64,19 @@ class Plan:
         self.s = s
         self.placed: dict[str, tuple[FormName, Devices]] = {}
         self.causes: dict[str, str] = {}  # holder put aside -> holder id or code it is for
-        self.reserved: dict[DeviceId, str] = {}
+        self.reserved: dict[DeviceId, HolderId] = {}  # for whom it is kept
+        self.heads: dict[HolderId, Head] = {}  # of these, those in a line
         self.waiting: set[str] = set()  # settled without a place, though it may have one later
         self.order: dict[str, int] = {}  # the rank at which each was settled
         self.standing: dict[str, Holder] = {hid: s.holders[hid] for hid in s.present}
         self._on: dict[DeviceId, list[Share]] = {}  # who is on each device, until the plan changes
+        self._lengths: Mapping[str, tuple[float, ...]] | None = None
+
+    def lengths(self) -> Mapping[str, tuple[float, ...]]:
+        """How long recipes took before; looked up once, and only when somebody asks."""
+        if self._lengths is None:
+            self._lengths = eta.lengths(self.s)
+        return self._lengths
 
     def form_of(self, holder: Holder) -> tuple[FormName, Devices]:
         """Where the plan has this holder: placed, else where it stands or is already moving to."""

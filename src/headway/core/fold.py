@@ -9,6 +9,7 @@ from headway.core import (
     configuring,
     ends,
     fit,
+    floors,
     freezing,
     leases,
     line,
@@ -24,6 +25,7 @@ from headway.core.facts import (
     Fact,
     GateState,
     GateStuck,
+    HostRead,
     JobTold,
     LeaseGone,
     MeterSilent,
@@ -85,6 +87,8 @@ def fold(d: Draft, fact: Fact) -> None:
             d.event("config.refused", None, problems=list(fact.problems), by=fact.by)
         case WindowsDue():
             window_wishes.due(d, fact)
+        case HostRead():
+            floors.read(d, fact)
         case StoreState():
             d.set(store_ok=fact.ok)
             d.event("store.speaks" if fact.ok else "store.silent", None)

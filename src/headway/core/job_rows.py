@@ -99,7 +99,14 @@ def outlook(s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> eta.Outlook:
 def _may_start(hid: HolderId, verdicts: Mapping[HolderId, Verdict]) -> bool:
     """Does it only wait for room or for time, and not for another job, or for ever?"""
     no = verdicts.get(hid)
-    return no is None or no.code not in ("after", "after_gone", "after_failed", "never_fits", "shadow")
+    return no is None or no.code not in (
+        "after",
+        "after_gone",
+        "after_failed",
+        "never_fits",
+        "shadow",
+        "queue_held",
+    )
 
 
 def _jobs(line: Iterable[HolderId], s: Snapshot) -> Iterable[Job]:

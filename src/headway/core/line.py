@@ -12,6 +12,9 @@ from headway.core.draft import LEASE_LANE, Draft
 from headway.core.model import Holder, HolderId, Job, Snapshot
 from headway.core.rules import find_job
 
+AGE_S = 1800.0  # one point of priority is worth half an hour of waiting
+ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
+HELD_S = 60.0  # what is held for less loses nothing by it
 SPACE_S = 1.0  # how far the rest of the line moves back when somebody is put where no number is left
 FRONT_S = 1e9  # no priority and no ageing comes near to that
 LOOK_AGAIN_S = 60.0  # at one that is due and follows a job which is not over
@@ -52,6 +55,50 @@ def _between(low: float | None, high: float | None, own: float) -> float:
     if low is not None:
         return low + 1.0
     return high - 1.0 if high is not None else own
+
+
+# ---------------------------------------------------------------- ageing
+
+
+def rank_key(enqueued_s: float, priority: int) -> float:
+    """Smaller is sooner: waiting half an hour is worth one point of priority."""
+    return enqueued_s - AGE_S * priority
+
+
+def not_aged(job: Job, for_s: float) -> Job:
+    """It was in line for so long and did not wait for its turn. A place that somebody gave it by hand stays."""
+    key = job.key if job.own_key is None else job.own_key
+    number = int(n) if (n := job.id.removeprefix("j")).isdigit() else 0
+    own = rank_key(job.enqueued_s + job.unaged_s, job.spec.priority) + number * ARRIVAL_S
+    job = replace(job, unaged_s=job.unaged_s + for_s)
+    if abs(key - own) > ARRIVAL_S / 2:
+        return job
+    return replace(job, key=key + for_s) if job.own_key is None else replace(job, own_key=key + for_s)
+
+
+def not_held(job: Job, held_s: float) -> Job:
+    """It is released. Held while it followed another, that is one time and not two."""
+    minutes_s = held_s // HELD_S * HELD_S
+    return job if job.follows_s is not None else not_aged(job, minutes_s)
+
+
+def follows(d: Draft, job: Job) -> Job:
+    """Since when it follows another; once it does not, that was no wait for its turn."""
+    if _follows(job, d.view()):
+        return job if job.follows_s is not None else replace(job, follows_s=d.now_s)
+    if job.follows_s is None or job.wish == "hold":  # held: its release looks again
+        return job
+    return replace(not_aged(job, d.now_s - job.follows_s), follows_s=None)
+
+
+def followed(d: Draft, over: Job) -> None:
+    """One is over: whoever followed it, and nobody else, waits for his turn from now on."""
+    names = {over.id, over.recipe, over.spec.name}
+    for lane, entries in list(d.view().queue.items()):
+        for _, hid in entries if lane != LEASE_LANE else ():
+            job = d.holders[hid]
+            if isinstance(job, Job) and names & {*job.spec.after, *job.spec.after_ok}:
+                d.put(follows(d, job))
 
 
 # ---------------------------------------------------------------- max_wait

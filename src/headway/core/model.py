@@ -199,6 +199,8 @@ class Job(Holder):
     enqueued_s: float = 0.0
     waits_from_s: float | None = None  # what max_wait counts from; None: from its first enqueue
     own_key: float | None = None  # its rank key before that
+    unaged_s: float = 0.0  # of the time since its enqueue: held, or following another job
+    follows_s: float | None = None  # since when it follows one that is not over; None: it does not
     fronted: bool = False  # it has waited max_wait, and was put to the front of the line
     ended: Ended | None = None
     ended_s: float | None = None
@@ -329,6 +331,25 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HostRoom:
+    """Main memory of the machine, and the disk that Headway's own files are on. None: unknown."""
+
+    memory_free_bytes: int | None = None  # what programs can still have without swapping
+    memory_total_bytes: int | None = None
+    disk_free_bytes: int | None = None
+    disk_total_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueHold:
+    """No job starts. `crashes`: as the daemon ended that often in a short while; 0: a person said so."""
+
+    by: str
+    since_s: float
+    crashes: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """All that decide looks at. The queue and those from `present` to `followers` are indexes that the draft keeps."""
 
@@ -338,6 +359,9 @@ class Snapshot:
     mode: Mode = "live"
     mode_by: str | None = None  # who set it by hand, where the config says the other one
     prod_only_by: str | None = None  # who said that only models run; None: jobs and leases may start
+    host: HostRoom = HostRoom()
+    queue_hold: QueueHold | None = None
+    crashes: tuple[float, ...] = ()  # starts of a daemon whose predecessor was not told to end, the last ones
     policy: Policy = field(default_factory=Policy)
     devices: Mapping[DeviceId, Device] = field(default_factory=dict)
     holders: Mapping[HolderId, Holder] = field(default_factory=dict)

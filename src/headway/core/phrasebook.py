@@ -76,6 +76,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "held until it is released",
         help="headway release {id}", derive=held,
     ),
+    "queue_held": _p(
+        "the daemon ended {crashes} times in a short while without being told to, so no job starts until the queue is "
+        "released",
+        "the whole queue is held by {by}: no job starts", "the whole queue is held: no job starts",
+        help="headway queue release",
+    ),
     "after": _p(
         "waits for the end of {after_held}, which is held", "waits for the end of {after}", "waits for another job",
         help="headway why {after}", derive=waited_for_held,
@@ -99,6 +105,17 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "slots": _p("{active} of {limit} job places are taken", "all job places are taken", help="headway ps"),
     "store_silent": _p("the database does not answer, so nothing new is started", help="headway status"),
+    "host_floor": _p(
+        "{free_bytes} of main memory are free, and {floor_bytes} have to stay free, so nothing new starts",
+        "too little main memory is free, so nothing new starts",
+        help="headway status",
+    ),
+    "disk_floor": _p(
+        "{free_bytes} of the disk with Headway's files are free, and {floor_bytes} have to stay free, so nothing new "
+        "starts",
+        "too little of the disk with Headway's files is free, so nothing new starts",
+        help="headway status",
+    ),
     "demand_unknown": _p(
         "the gate has not said yet who waits for {services}; starts in {in_s} at the latest",
         "the gate has not said yet who waits",
@@ -108,6 +125,14 @@ VERDICTS: Mapping[str, Phrase] = {
     "goes": _p("takes the place of {victims}", "has its place, and goes there as soon as it is safe"),
     "made_room": _p("made room for {for}", "made room", help="headway why {for}"),
     "reserved": _p("the room is kept for {for}, which has waited longer", "the room is kept for another"),
+    "kept": _p(
+        "kept for {for}, which has waited {waited_s} and starts in about {starts_in_s}; this one may take {takes_s}",
+        "kept for {for}, which has waited {waited_s} and starts in about {starts_in_s}; how long this one takes is not "
+        "known",
+        "kept for {for}, which has waited {waited_s}; when that one starts is not known",
+        "the room is kept for one that has waited longer",
+        help="headway why {for}",
+    ),
     "never_fits": _p(
         "can never start here: wants {missing}, and there is only {devices}",
         "can never start here: needs {need_bytes} on each of {many}, more than there is even when empty ({devices})",

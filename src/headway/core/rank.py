@@ -42,7 +42,9 @@ def wants(s: Snapshot) -> Iterator[Want]:
 def _of_job(holder: Holder, s: Snapshot) -> Want:
     assert isinstance(holder, Job)
     rank = (Rank.JOB, holder.key, holder.id)
-    return Want(holder=holder, form=holder.top, rank=rank, waited_s=s.now_s - holder.enqueued_s)
+    return Want(
+        holder=holder, form=holder.top, rank=rank, waited_s=s.now_s - holder.enqueued_s - holder.unaged_s
+    )
 
 
 def _of_service(holder: Holder, s: Snapshot) -> Want | None:

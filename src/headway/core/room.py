@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from headway.core import fit, rank, windows
+from headway.core import backfill, fit, rank, windows
 from headway.core.fit import Devices, Leaving, Plan
 from headway.core.lifecycle import loses_work, step_forms
-from headway.core.model import FormName, Holder, Job, Rank, Service, Snapshot, Verdict, Want
-from headway.core.push import PUSH, lasting
+from headway.core.model import FormName, Holder, Job, Rank, Snapshot, Verdict, Want
+from headway.core.push import PUSH
 
 
 def place_of(want: Want, no: Verdict, plan: Plan, s: Snapshot) -> dict[str, FormName]:
@@ -36,6 +36,8 @@ def cheapest_room(
         ((devices, who goes to which form), []), or (None, why not on each set of devices).
     """
     best: tuple[tuple[float, ...], Devices, Leaving] | None = None
+    if no := backfill.place_kept(want, plan, s):
+        return None, [no]
     refusals = []
     victims = _Victims(want, plan, s)
     for devices in fit.placements(want, plan):
@@ -63,10 +65,7 @@ def room_on(
     Returns:
         (who goes to which form, None) when it fits once they did; ({}, verdict) when it does not.
     """
-    taken = [plan.reserved[d] for d in devices if plan.reserved.get(d, want.holder.id) != want.holder.id]
-    if taken:
-        return {}, Verdict(code="reserved", facts={"for": taken[0]})
-    if no := windows.barred(want.holder, devices, s):
+    if no := backfill.kept(want, devices, plan, s) or windows.barred(want.holder, devices, s):
         return {}, no
     if want.rank[0] >= Rank.LEASE:
         for device in devices:
@@ -93,25 +92,6 @@ def room_on(
         if not plan.short_on(devices, want, rest):
             leaving = rest
     return leaving, None
-
-
-def could_have(want: Want, plan: Plan, s: Snapshot) -> Devices:
-    """The first devices on which time alone may make room for it; () when nobody there will ever go for it."""
-    others = [s.holders[hid] for hid in {*plan.placed, *plan.standing} if hid != want.holder.id]
-    going = {other.id: form for other in others if (form := _in_time(other, want, plan, s))}
-    for devices in fit.placements(want, plan):
-        if not plan.short_on(devices, want, going) and not windows.barred(want.holder, devices, s):
-            return devices
-    return ()
-
-
-def _in_time(other: Holder, want: Want, plan: Plan, s: Snapshot) -> FormName | None:
-    """Where time alone may bring it: all work ends some day, a model can be put aside to the last form it can reach."""
-    settled = isinstance(other, Service) and other.id in plan.placed
-    if settled or any(rule(want, other, plan, s) for rule in lasting(other)):
-        return None
-    forms = step_forms(other, plan.form_of(other)[0]) if isinstance(other, Service) else ()
-    return (forms or (other.bottom,))[-1]
 
 
 Way = tuple[tuple[object, ...], Holder, FormName]  # (what it costs, who, where to)

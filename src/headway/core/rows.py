@@ -191,6 +191,7 @@ class Head:
     mode_by: str | None  # who set it by hand, while the config says the other one
     windows: tuple[WindowRow, ...]
     prod_only_by: str | None  # who said that only models run; None: jobs and leases may start
+    queue_held_by: str | None  # who holds the whole queue; None: jobs may start
     rev: int
     up_s: float
     devices: tuple[DeviceRow, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from headway.core import windows
+from headway.core import floors, windows
 from headway.core.fit import Plan, excludes
 from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
@@ -159,6 +159,14 @@ def held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     return Verdict(code="held", facts=facts)
 
 
+def queue_held(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """No job starts or goes on, by a person's word or after a crash loop."""
+    if s.queue_hold is None or not isinstance(want.holder, Job):
+        return None
+    facts = {"by": s.queue_hold.by, "crashes": s.queue_hold.crashes or None}
+    return Verdict(code="queue_held", facts={key: value for key, value in facts.items() if value is not None})
+
+
 def after(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """`after` waits for any end of A, `after_ok` for a good one."""
     if not isinstance(want.holder, Job) or want.holder.started_s is not None:
@@ -182,7 +190,7 @@ def find_job(word: str, s: Snapshot, asking: Holder | None = None) -> Job | None
     if isinstance(found, Job):
         return found
     jobs = (s.holders.get(hid) for hid in s.named.get(word, ()))
-    same = [job for job in jobs if isinstance(job, Job) and job is not asking]
+    same = [job for job in jobs if isinstance(job, Job) and (asking is None or job.id != asking.id)]
     return max(same, key=lambda job: job.enqueued_s, default=None)
 
 
@@ -257,9 +265,15 @@ def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     return Verdict(code="store_silent") if not s.store_ok and isinstance(want.holder, Job | Lease) else None
 
 
+def floor(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
+    """Too little main memory or disk is free for anything new."""
+    return floors.below(want, s)
+
+
 ADMIT: tuple[AdmitRule, ...] = (
     shadow,
     held,
+    queue_held,
     models_only,
     window,
     after,
@@ -267,5 +281,6 @@ ADMIT: tuple[AdmitRule, ...] = (
     cannot_move,
     slots,
     store_silent,
+    floor,
     demand_unknown,
 )

@@ -189,5 +189,8 @@ class Policy:
     free_limit_s: float = 30.0
     backoff_min_s: float = 15.0
     backoff_max_s: float = 300.0
-    host_floor_bytes: int = 0
+    crash_starts: int = 5  # so many starts after a crash within the time below hold the queue; 0: never
+    crash_within_s: float = 600.0
+    host_floor_bytes: int | None = None  # None: see floors.py
+    disk_floor_bytes: int | None = None
     depth: int = 64  # queued entries looked at per lane

@@ -225,6 +225,24 @@ EVENTS: Mapping[str, Phrase] = {
     ),
     "window.ended": _p("window {window} ({kind}) ends", "a window ends"),
     "window.stopped": _p("window {window} ({kind}) ended before its time by {by}", "a window was ended"),
+    "memory.low": _p(
+        "{free_bytes} of main memory are free, {floor_bytes} have to stay free: no job and no lease starts",
+        "too little main memory is free: no job and no lease starts",
+    ),
+    "memory.enough": _p("enough main memory is free again"),
+    "disk.low": _p(
+        "{free_bytes} of the disk with Headway's files are free, {floor_bytes} have to stay free: no job and no lease "
+        "starts",
+        "too little of the disk with Headway's files is free: no job and no lease starts",
+    ),
+    "disk.enough": _p("enough of the disk is free again"),
+    "queue.held": _p("the whole queue is held by {by}: no job starts", "the whole queue is held: no job starts"),
+    "queue.released": _p("the queue is released by {by}", "the queue is released"),
+    "daemon.crash_loop": _p(
+        "the daemon ended {crashes} times in {within_s} without being told to, so the queue is held: no job starts "
+        "until `headway queue release`. The last lines of its log say more",
+        "the daemon ends again and again, so the queue is held until `headway queue release`",
+    ),
     "prod_only": _p("prod only is {word}, set by {by}", "prod only is {word}"),
     "mode": _p("mode is {mode}, set by {by}", "mode is {mode}"),
 }  # fmt: skip

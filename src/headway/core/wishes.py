@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import budgets, configuring, edits, lease_wishes, line, window_wishes
+from headway.core import budgets, configuring, edits, lease_wishes, line, queue_hold, window_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
@@ -14,6 +14,7 @@ from headway.core.commands import (
     Configure,
     EditJob,
     EndLease,
+    HoldQueue,
     MoveJob,
     RenewLease,
     Reply,
@@ -24,9 +25,10 @@ from headway.core.commands import (
     StopWindow,
 )
 from headway.core.draft import Draft, lane_of
-from headway.core.edits import AGE_S
 from headway.core.ends import hold_followers
 from headway.core.lifecycle import REVIVING, rule, strengthened
+from headway.core.line import ARRIVAL_S as ARRIVAL_S
+from headway.core.line import rank_key as rank_key
 from headway.core.model import Holder, HolderId, Job, JobSpec, Lease, Service, Wish
 from headway.core.replies import accepted, refused, resolve
 from headway.core.rules import find_job
@@ -34,7 +36,6 @@ from headway.core.words import job_state
 from headway.core.worked import ran_s
 
 TOLD_MAX = 20  # changes of a config that the audit names
-ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
 
 
 def apply(d: Draft, command: Command) -> Reply:
@@ -54,6 +55,8 @@ def apply(d: Draft, command: Command) -> Reply:
             return _set_mode(d, command)
         case SetProdOnly():
             return _set_prod_only(d, command)
+        case HoldQueue():
+            return queue_hold.hold(d, command)
         case StartWindow():
             return window_wishes.start(d, command)
         case StopWindow():
@@ -91,11 +94,6 @@ def _set_prod_only(d: Draft, command: SetProdOnly) -> Reply:
 # ---------------------------------------------------------------- new jobs
 
 
-def rank_key(enqueued_s: float, priority: int) -> float:
-    """Smaller is sooner: waiting half an hour is worth one point of priority."""
-    return enqueued_s - AGE_S * priority
-
-
 def _add(d: Draft, command: AddJob) -> Reply:
     if command.spec.name in d.services:
         return refused(d, "name_taken", name=command.spec.name)
@@ -127,7 +125,7 @@ def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -
         enqueued_s=d.now_s,
         attempts_left=spec.retries,
     )
-    d.put(job)
+    d.put(line.follows(d, job))
     line.noted(d, job)
     d.event("job.added", job.id, name=spec.name, recipe=recipe, hold=hold, by=by)
     return job
@@ -160,6 +158,7 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
             d.put(gone)
             d.event("job.cancelled", holder.id, by=command.by)
             hold_followers(d, holder.id)
+            line.followed(d, gone)
             return accepted(d, holder.id, done=True)
         verb = "hold"
     elif waits or (verb == "pause" and not _up(d, holder)):
@@ -205,7 +204,8 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
         from_s = holder.enqueued_s if holder.waits_from_s is None else holder.waits_from_s
         spec = _without_lost(holder, d)
         # What is held does not wait.
-        holder = replace(holder, spec=spec, waits_from_s=from_s + held_s, crashes=0)
+        holder = line.not_held(replace(holder, waits_from_s=from_s + held_s, crashes=0), held_s)
+        holder = line.follows(d, replace(holder, spec=spec, wish="run"))
         if holder.note == budgets.NOTE:  # and that it may run for as long again
             holder = replace(holder, allowed_from_s=ran_s(holder, d.now_s))
         line.noted(d, holder)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headway.core import codec, freezing, wishes
+from headway.core import codec, freezing, queue_hold, wishes
 from headway.core.commands import Configure
 from headway.core.draft import Draft
 from headway.core.facts import LeaseGone, RunSeen
@@ -23,6 +23,7 @@ from headway.core.model import (
     Move,
     Pending,
     Policy,
+    QueueHold,
     Run,
     Service,
     Snapshot,
@@ -57,8 +58,10 @@ INSTANTS = (
     "frozen_s",
     "waits_from_s",
     "own_key",
+    "follows_s",
 )
 FIRST_REV = 1
+TOLD = "told"  # how the last daemon ended; "": not by our word, as far as the database knows
 RUNS_KEPT = 200  # ended runs whose files and logs stay
 OUTCOME_S = (
     15.0  # to find the outcome of a move whose limit passed meanwhile; a meter's first reading takes seconds
@@ -103,10 +106,10 @@ def adopt(
         mode=mode,
         mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
         prod_only_by=meta.get("prod_only_by") or None,
+        **_dated(meta, shift_s),
         next_job=int(meta.get("next_job", "1")),
         next_lease=int(meta.get("next_lease", "1")),
         fencing=int(meta.get("fencing", "0")),
-        windows=_windows(meta, shift_s),
         next_window=int(meta.get("next_window", "1")),
         recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
         recipes=_recipes(meta),
@@ -131,6 +134,7 @@ def adopt(
     _see_runs(adopted, runs)
     _end_of_another_boot(draft)
     known = sum(kind in KINDS for _, kind, _ in saved.holders)
+    queue_hold.started(draft, crashed=meta.get("ended", TOLD) != TOLD)
     draft.event("daemon.started", None, holders=known, boot_id=runs.boot_id)
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
     adopted.snapshot = draft.done()
@@ -154,6 +158,16 @@ def _know_devices(draft: Draft) -> None:
 def _windows(meta: Mapping[str, str], shift_s: float) -> tuple[Window, ...]:
     docs = json.loads(meta.get("windows", "[]"))
     return tuple(codec.from_doc(Window, _shifted(doc, shift_s)) for doc in docs)
+
+
+def _dated(meta: Mapping[str, str], shift_s: float) -> dict[str, Any]:
+    """What has instants in it."""
+    doc = json.loads(meta.get("queue_hold") or "null")
+    return {
+        "windows": _windows(meta, shift_s),
+        "queue_hold": None if doc is None else codec.from_doc(QueueHold, _shifted(doc, shift_s)),
+        "crashes": tuple(at_s + shift_s for at_s in json.loads(meta.get("crashes", "[]"))),
+    }
 
 
 def _mode(meta: Mapping[str, str], config_mode: str) -> Any:

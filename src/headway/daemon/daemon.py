@@ -10,14 +10,25 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from headway.core import wire
+from headway.core import floors, wire
 from headway.core.commands import Configure
 from headway.core.configs import Proposed
-from headway.core.facts import Fact, GateState, GateStuck
-from headway.core.model import CloseGate, Decision, Event, Job, Mode, OpenGate, Policy, Service, Snapshot
+from headway.core.facts import Fact, GateState, GateStuck, HostRead
+from headway.core.model import (
+    CloseGate,
+    Decision,
+    Event,
+    HostRoom,
+    Job,
+    Mode,
+    OpenGate,
+    Policy,
+    Service,
+    Snapshot,
+)
 from headway.core.windows import is_open
 from headway.daemon.act import Act
-from headway.daemon.adopt import Adopted, adopt, outdated
+from headway.daemon.adopt import TOLD, Adopted, adopt, outdated
 from headway.daemon.applying import Applying, no_config
 from headway.daemon.calendar import news
 from headway.daemon.figures import Figures
@@ -64,6 +75,7 @@ class Outside:
         turned: called in every turn, with the clock's reading: the loop goes on.
         config: what the config says now; raises ConfigInvalid.
         tokens: by which the gates know callers.
+        room: what the machine has left beside its devices.
         windows: of each window of the config the turn that is open at a wall clock, else the next one.
     """
 
@@ -86,6 +98,7 @@ class Outside:
     config: Callable[[], Awaitable[Proposed]] = no_config
     tokens: Callable[[], tuple[wire.Token, ...]] = lambda: ()
     windows: Callable[[float], tuple[Due, ...]] = lambda wall_s: ()
+    room: Callable[[], HostRoom] = HostRoom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +123,8 @@ class Daemon:
 
     def __init__(self, out: Outside, settings: Settings) -> None:
         self.out, self.settings = out, settings
-        self.tasks = Tasks(out.trouble, vital=("loop", "observe", "tick"), lost=out.lost)
+        self.tasks = Tasks(out.trouble, vital=("loop", "observe", "tick"), lost=self._lost)
+        self._broken = False  # a part of it failed without which it is worse than none
         saved = out.store.load()
         self._salt = saved.meta.get("salt") or settings.salt
         self.adopted: Adopted = adopt(
@@ -126,7 +140,7 @@ class Daemon:
         )
         self._wire(self.adopted)
         meta = {"salt": self._salt, "config_mode": settings.mode, "mode": self.adopted.snapshot.mode}
-        self.recorder.meta(**meta)
+        self.recorder.meta(**meta, ended="")  # until it is told to end
         self.tail = Tail(out.requests, saved.offsets)
 
     def _wire(self, adopted: Adopted) -> None:
@@ -184,6 +198,7 @@ class Daemon:
             ):
                 out.runs.signal(job.run.id, freeze=False)  # what froze it is not known to go on
         self._calendar()  # before the first turn: what is open now is open from the start
+        self._room()
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self.watcher.run())
         self.tasks.spawn("tick", self._tick())
@@ -194,6 +209,8 @@ class Daemon:
         await self.tasks.stop()
         await self.act.stop()
         await self.out.meter.stop()
+        if not self._broken:
+            self.recorder.meta(ended=TOLD)
         await self.recorder.flush(self.hub.snapshot)
         await self.out.store.close()
 
@@ -206,6 +223,10 @@ class Daemon:
         self._publish(self.hub.snapshot)
 
     # ---------------------------------------------------------------- small wires
+
+    def _lost(self) -> None:
+        self._broken = True
+        self.out.lost()
 
     def _tell(self, fact: Fact) -> None:
         self.loop.tell(fact)
@@ -249,6 +270,7 @@ class Daemon:
             self._fence({sid for sid in s.services if (x := s.service(sid)) and _closing(x)}, turn)
             self.visitors.look()
             self._calendar()
+            self._room()
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:
@@ -261,6 +283,12 @@ class Daemon:
         fact = news(self.out.windows, self.hub.snapshot, clock.now_s(), clock.wall_s())
         if fact is not None:
             self.loop.tell(fact)
+
+    def _room(self) -> None:
+        """Main memory and disk: told when it changes something."""
+        found, s = self.out.room(), self.hub.snapshot
+        if floors.is_news(found, s.host, s.policy):
+            self.loop.tell(HostRead(room=found))
 
     def _fence(self, awaited: Collection[str], turn: int) -> None:
         """End gates that a close waited for in vain; say so of one that cannot be ended."""

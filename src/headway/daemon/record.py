@@ -17,7 +17,18 @@ from headway.ports import Batch, Clock, Journal, RequestLine, Store
 
 SILENT_S = 0.25
 IN_META = frozenset(
-    {"mode", "prod_only_by", "windows", "next_window", "next_job", "next_lease", "fencing", "recipes_seen"}
+    {
+        "mode",
+        "prod_only_by",
+        "queue_hold",
+        "crashes",
+        "windows",
+        "next_window",
+        "next_job",
+        "next_lease",
+        "fencing",
+        "recipes_seen",
+    }
 )
 
 
@@ -123,6 +134,8 @@ class Recorder:
                 "mode_by": s.mode_by or "",
                 "config_mode": said_mode(s.mode, s.mode_by),
                 "prod_only_by": s.prod_only_by or "",
+                "queue_hold": codec.dumps(s.queue_hold) if s.queue_hold else "",
+                "crashes": json.dumps(s.crashes),
                 "next_job": str(s.next_job),
                 "next_lease": str(s.next_lease),
                 "windows": json.dumps([codec.to_doc(window) for window in s.windows]),

@@ -10,7 +10,17 @@ from headway.core.draft import Draft
 from headway.core.model import Holder
 
 Plain = Mapping[str, Any]  # fields of the snapshot that commands set
-FIELDS = ("mode", "mode_by", "policy", "recipes", "recipes_seen", "prod_only_by", "windows")
+FIELDS = (
+    "mode",
+    "mode_by",
+    "policy",
+    "recipes",
+    "recipes_seen",
+    "prod_only_by",
+    "queue_hold",
+    "crashes",
+    "windows",
+)
 
 
 @dataclass(frozen=True, slots=True)

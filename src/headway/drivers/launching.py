@@ -51,7 +51,7 @@ async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
                 f"{spec.holder} has an empty command. Give it one in the config.", holder=spec.holder
             )
         try:
-            await asyncio.to_thread(runs.launch, spec)  # it waits for the disk
+            await _launched(runs, spec)
         except FileExistsError:
             pass  # a move that was cut off is launching it in its thread
         except OSError as error:
@@ -64,6 +64,19 @@ async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
     if state.error is not None:
         raise _cannot_start(spec, state.error)
     return state
+
+
+async def _launched(runs: Runs, spec: RunSpec) -> None:
+    """In a thread, as it waits for the disk. No thread can be called back: whoever gives it up waits for it.
+
+    Else the stop that follows would find nothing to stop, and the run would begin after it.
+    """
+    launch = asyncio.get_running_loop().run_in_executor(None, runs.launch, spec)
+    try:
+        await asyncio.shield(launch)
+    except asyncio.CancelledError:
+        await asyncio.wait([launch])
+        raise
 
 
 async def end_earlier(runs: Runs, holder: Holder, run_id: str) -> None:

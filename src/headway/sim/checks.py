@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headway.core import freezing, windows
+from headway.core import floors, freezing, windows
 from headway.core.decide import never_fits
 from headway.core.lifecycle import rule
 from headway.core.model import Decision, Event, Holder, Job, Lease, Move, Rank, Snapshot, Want
@@ -100,7 +100,7 @@ class Checks:
         for hid, verdict in decision.verdicts.items():
             if not verdict.code:
                 self._world.wrong(f"{hid} is refused without a code")
-            if verdict.code == "reserved":
+            if verdict.code in ("reserved", "kept"):
                 self._reserved(str(verdict.facts["for"]), s)
         self._pending(s)
         self._windows(s)
@@ -118,6 +118,11 @@ class Checks:
             self._alone(move, s)
         if not move.frees and s.prod_only_by is not None and isinstance(holder, Job | Lease):
             self._world.wrong(f"{holder.id} goes to {move.form} although only models run")
+        begins = move.creates and isinstance(holder, Job | Lease)
+        if begins and (low := next(floors.low(s.host, s.policy), None)):
+            self._world.wrong(f"{holder.id} starts although {low.free_bytes} bytes of {low.what} are free")
+        if not move.frees and s.queue_hold is not None and isinstance(holder, Job):
+            self._world.wrong(f"{holder.id} goes to {move.form} although the whole queue is held")
         pusher = s.holders.get(move.cause or "")
         if move.frees and move.rung == 0 and pusher is not None:
             self._pushed(holder, pusher, pending.source, s)

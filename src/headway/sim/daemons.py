@@ -183,6 +183,7 @@ class SimDaemon:
             trouble=lambda where, error: world.wrong(f"unexpected in {where}: {error!r}"),
             lost=self.kill,
             config=world.door.config,
+            room=lambda: world.machine.room,
             windows=lambda wall_s: world.calendar.due(wall_s),
         )
 

@@ -70,6 +70,15 @@ class Door:
         services = tuple(spec for spec in world.services if spec.name not in world.away)
         return Configure(services=services, recipes=world.recipes)
 
+    def release_queue(self) -> None:
+        """Somebody has seen that the whole queue is held, and says it until it is taken."""
+
+        def answered(status: int, reply: dict[str, Any]) -> None:
+            if status in (0, 503):
+                self._world.loop.later(1.0, self.release_queue)
+
+        self.ask("POST", "/api/v1/queue/release", {}, answered)
+
     def apply(self, drain: bool = True) -> None:
         """Somebody has the daemon read the config again, until it was taken: a daemon that starts reads it anyway."""
 

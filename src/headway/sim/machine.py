@@ -6,7 +6,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headway.core.model import DeviceId
+from headway.core.model import GIB, DeviceId, HostRoom
+
+PLENTY = HostRoom(
+    memory_free_bytes=100 * GIB,
+    memory_total_bytes=128 * GIB,
+    disk_free_bytes=900 * GIB,
+    disk_total_bytes=1000 * GIB,
+)
 
 
 @dataclass(eq=False, slots=True)
@@ -46,6 +53,7 @@ class Machine:
         self.blind = False  # nobody can read these devices: sizes are all there is to go by
         self.unread = False  # for now: a model comes back all the same
         self.unseen_s = (math.inf, -math.inf)  # from when to when nothing true was shown, the last time
+        self.room = PLENTY
         self._pid = 1000
 
     def add_card(self, name: str, total_bytes: int) -> Card:

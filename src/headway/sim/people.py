@@ -66,6 +66,9 @@ class People:
             self._service_verb(chance.choice(self.world.services).name)
         elif what < 0.82:
             self._prod_only()
+        elif what < 0.825:
+            self.world.api("POST", "/api/v1/queue/hold", {}, lambda status, reply: None)
+            self.world.until_healed(self.chance.uniform(20.0, 200.0), self.world.door.release_queue)
         elif what < 0.85:
             self._window()
         elif what < 0.88:
@@ -99,7 +102,9 @@ class People:
         """Any of them, but more often one that runs."""
         s = self.world.snapshot()
         running = [
-            hid for hid in jobs if s is not None and hid in s.present and s.holders[hid].form == "running"
+            hid
+            for hid in jobs
+            if s is not None and hid in s.present and s.holders[hid].form in ("running", "parked")
         ]
         return self.chance.choice(running if running and self.chance.random() < 0.6 else jobs)
 

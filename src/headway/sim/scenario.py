@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC
 
 from headway.config.calendar import Calendar, WindowPlan
@@ -11,12 +12,14 @@ from headway.core.model import GIB, Form, MoveRule, Policy, ServiceSpec
 from headway.ports import RunSpec
 from headway.sim.daemons import TABLES
 from headway.sim.faults import Fault, strike
+from headway.sim.machine import PLENTY
 from headway.sim.people import People
 from headway.sim.programs import Habit, HandServer
 from headway.sim.world import World
 
 FAULT_EVERY_S = 70.0
 BURST_EVERY_S = 300.0
+LOW_EVERY_S = 4000.0
 
 
 class Scenario:
@@ -25,6 +28,9 @@ class Scenario:
     def __init__(self, seed: int, faults: Mapping[str, Fault], busy_s: float) -> None:
         self.chance = random.Random(seed * 2 + 1)  # the world's own chance is another one
         self.world = World(seed, self.chance.choice([1.0] + [3.0] * 11))
+        self._rare = random.Random(
+            seed * 2 + 1_000_003
+        )  # so that what it decides changes nothing else of a seed
         self._faults = faults
         self.end_s = self.world.loop.now_s + busy_s
         self._devices()
@@ -35,6 +41,7 @@ class Scenario:
         later = self.world.loop.later
         for spec in self.world.services:
             later(self.chance.expovariate(1 / 60.0), self._burst, spec.name)
+        later(self._rare.expovariate(1 / LOW_EVERY_S), self._low)
         People(self.world, self.chance, self.size, self.end_s)
         if faults:
             later(30.0 + self.chance.expovariate(1 / FAULT_EVERY_S), self._fault)
@@ -55,6 +62,7 @@ class Scenario:
             gap_min_s=self.chance.choice([0.0, 2.0, 10.0]),
             push_back_s=self.chance.choice([0.0, 60.0]),
             reserve_after_s=self.chance.choice([60.0, 1800.0]),
+            crash_starts=self._rare.choice([0, 2, 3, 5, 5]),
         )
 
     def _service(self, number: int) -> ServiceSpec:
@@ -136,6 +144,20 @@ class Scenario:
         self.world.loop.later(chance.expovariate(1 / BURST_EVERY_S), self._burst, service)
 
     # ---------------------------------------------------------------- what goes wrong
+
+    def _low(self) -> None:
+        """Somebody's programs, or files, fill the main memory or the disk for a while."""
+        if not self._busy():
+            return
+        chance, machine = self._rare, self.world.machine
+        left = int(chance.uniform(0.1, 12.0) * GIB)
+        what = "memory_free_bytes" if chance.random() < 0.5 else "disk_free_bytes"
+        machine.room = replace(PLENTY, **{what: left})
+        self.world.until_healed(chance.uniform(10.0, 200.0), self._enough)
+        self.world.loop.later(chance.expovariate(1 / LOW_EVERY_S), self._low)
+
+    def _enough(self) -> None:
+        self.world.machine.room = PLENTY
 
     def _fault(self) -> None:
         if not self._busy():

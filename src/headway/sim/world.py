@@ -99,6 +99,8 @@ class World:
         facts = {k: round(v, 6) if isinstance(v, float) else v for k, v in sorted(event.facts.items())}
         self.trace(f"{event.code} {event.holder} {facts}")
         self.checks.event(event)
+        if event.code == "daemon.crash_loop":
+            self.until_healed(self.chance.uniform(20.0, 200.0), self.door.release_queue)
 
     def turned(self, s: Snapshot, decision: Decision) -> None:
         """The daemon decided."""

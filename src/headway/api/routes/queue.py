@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 
@@ -14,7 +14,7 @@ from headway.api.pages import Cursor, Limit, Line, link, matches
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
-from headway.core.commands import MoveJob, SetMode, SetProdOnly
+from headway.core.commands import HoldQueue, MoveJob, SetMode, SetProdOnly
 from headway.core.eta import Outlook
 from headway.core.model import Job, Snapshot
 from headway.core.phrases import refusal
@@ -66,6 +66,18 @@ async def move(
         check(reply)
     first = targets[0]
     return answer(Accepted, Accepted.of(replies[-1], first), 202, {"Location": f"/api/v1/jobs/{first}"})
+
+
+@router.post("/queue/{verb}", status_code=202, response_model=Accepted)
+async def hold(
+    verb: Literal["hold", "release"],
+    parts: Annotated[Parts, Depends(parts_of)],
+    peer: Annotated[Peer, Depends(peer_of)],
+) -> Response:
+    """Hold all of it: no job starts; what runs goes on, and models are woken. Or release it, from a crash loop too."""
+    reply = await parts.submit(HoldQueue(on=verb == "hold", by=peer.name))
+    check(reply)
+    return answer(Accepted, Accepted.of(reply), 202, {"Location": "/api/v1/status"})
 
 
 def _lane(snapshot: Snapshot, target: str) -> Line:
