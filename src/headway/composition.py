@@ -238,6 +238,7 @@ class Service:
             test_alert=self.alerts.test,
             log_file=str(self.paths.logs_dir / "daemon.log"),
             config=self.applying,
+            in_force=self.config.in_force,
             version=__version__,
         )
 

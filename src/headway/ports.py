@@ -146,7 +146,7 @@ class Processes(Protocol):
         """Whose tree this process is in; None: of none of them."""
 
     def matching(self, pattern: str) -> frozenset[int]:
-        """Living processes whose command line the pattern is found in."""
+        """Living processes whose command line the pattern is found in; see core/patterns.py."""
 
     def matches(self, pid: int, pattern: str) -> bool:
         """Is that one of them?"""

@@ -15,7 +15,7 @@ from headway.api.access import Access
 from headway.api.pages import OrderMark
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
-from headway.core.configs import Configs
+from headway.core.configs import Configs, InForce
 from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
 from headway.errors import NotFound, Refused
 from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader, RunState
@@ -48,6 +48,7 @@ class Parts:
         processes: those of this machine, for leases and claims.
         lease_moves: the table of the driver "lease".
         config: its config file; None: it has none.
+        in_force: what counts of it now, without secrets.
     """
 
     inbox: Inbox
@@ -67,6 +68,7 @@ class Parts:
     url: str = ""
     log_file: str | None = None
     config: Configs | None = None
+    in_force: Callable[[], InForce] = lambda: InForce(file="", etag='"0"', config={})
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
     pulse: Callable[[], Pulse] = Pulse

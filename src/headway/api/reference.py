@@ -26,7 +26,8 @@ Made from the code by `python -m headway.api.reference`; a test keeps it so. The
   The same key with another body is 409 `key_used`; one whose first request was cut off by the end of the daemon is
   409 `key_lost`.
 - **Order**: `GET /api/v1/queue` has an `ETag`; sent as `If-Match` with a move, that move is done in this very order
-  or not at all (412 `order_changed`).
+  or not at all: 412 `order_changed`, with the order as it is now in `facts.order` and its mark as `ETag`.
+- **Config**: `GET /api/v1/config` and `POST /api/v1/config/apply` do the same: 412 `config_changed`.
 - **Events**: `/api/v1/events` begins with `snapshot`, then `job.updated`, `service.updated`, `device.updated`,
   `holder.gone`, and `board.updated` at the end of each batch, whose `id` goes into `Last-Event-ID`.
 - Unknown fields in a body are errors. Numbers end in their unit: `_s` seconds, `_bytes` bytes. `null` is unknown,

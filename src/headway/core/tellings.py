@@ -64,6 +64,9 @@ REFUSALS: Mapping[str, Phrase] = {
     "unknown_after": _p("it should wait for {after}, which is not known. `headway ps -a` lists what is."),
     "already_ended": _p("{target} is over ({ended}). {again}.", "it is over. {again}.", derive=_again),
     "order_changed": _p("the line is another one by now. Look at it again: `headway ps`."),
+    "config_changed": _p(
+        "the config in force is another one by now. Look at it again: `headway config show --running`."
+    ),
     "not_ended": _p("it is not over. To end it first: `headway stop` or `headway cancel`."),
     "cancelled": _p("it was cancelled, which is final. To run the same again: `headway add`."),
     "name_taken": _p(
