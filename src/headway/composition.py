@@ -129,6 +129,7 @@ class Service:
         self.runs = LinuxRuns(paths.runs_dir, log_limits(self.built))
         self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
+        self._keep_history(self.built)
         self.reader = SqliteReader(paths.database)
         admin_token = None if sockets.unix else own_token(paths.admin_token)
         self.access = Access(self.store, LinuxClock(), self.built.api_read, admin_token)
@@ -246,6 +247,10 @@ class Service:
         self.alerts.use(alert_ways(built, http))
         self.calendar = Calendar(built.windows)
         self.runs.logs = log_limits(built)
+        self._keep_history(built)
+
+    def _keep_history(self, built: Built) -> None:
+        self.store.events_kept, self.store.requests_kept = built.events_kept, built.requests_kept
 
     def _reload(self) -> None:
         """SIGHUP: one while a config is being applied is another look at the file after that."""

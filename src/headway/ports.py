@@ -335,13 +335,16 @@ class Routes(Protocol):
 
 
 class RequestLog(Protocol):
-    """The files to which the gates append one line per request."""
+    """The files to which the gates append one line per request. Their names begin with the month, such as 2026-05."""
 
     def files(self) -> Sequence[tuple[str, int]]:
         """(name, size in bytes) of each, sorted by name."""
 
     def read(self, name: str, start: int, count_bytes: int) -> bytes:
         """At most that many bytes from `start`. Raises OSError."""
+
+    def remove(self, name: str) -> None:
+        """Delete one that nobody appends to any more. Raises OSError."""
 
 
 # ---------------------------------------------------------------- towards people

@@ -20,6 +20,16 @@ async def stream(parts: Parts, last_id: str | None) -> AsyncIterator[bytes]:
     Every batch ends with the one event that carries `id:` (the daemon and its revision): a viewer that was cut off in
     the middle of a batch gets all of it again.
     """
+    viewer = object()
+    parts.viewers.add(viewer)
+    try:
+        async for piece in _pieces(parts, last_id):
+            yield piece
+    finally:
+        parts.viewers.discard(viewer)
+
+
+async def _pieces(parts: Parts, last_id: str | None) -> AsyncIterator[bytes]:
     yield b"retry: %d\n\n" % RETRY_MS
     seen = _seen(parts, last_id)
     if seen is None or (batch := _changes(parts, seen)) is None:

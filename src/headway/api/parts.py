@@ -76,6 +76,7 @@ class Parts:
     life: str = field(default_factory=lambda: secrets.token_hex(4))  # revisions begin anew with each daemon
     order: OrderMark = field(default_factory=OrderMark)
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops
+    viewers: set[object] = field(default_factory=set)  # one for each event stream that is read
 
     async def submit(self, command: Command) -> Reply:
         return await self.inbox.submit(command)

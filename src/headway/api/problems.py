@@ -26,6 +26,7 @@ STATUS: Mapping[str, int] = {  # by code, where it is not what the error class s
     "unknown_device": 422,
     "needs_ttl": 422,
     "line_full": 429,
+    "queue_full": 429,
     "lease_over": 410,
     "order_changed": 412,
     "config_changed": 412,

@@ -126,6 +126,10 @@ REFUSALS: Mapping[str, Phrase] = {
     "unknown_device": _p(
         "no device is called {devices}. `headway status` lists them.", "`headway status` lists the devices."
     ),
+    "queue_full": _p(
+        "{waiting} jobs wait already, and no more are taken. `headway cancel` takes some away.",
+        "too many jobs wait already. `headway cancel` takes some away.",
+    ),
     "line_full": _p(
         "{waiting} leases wait already. Try again later.", "too many leases wait already. Try again later."
     ),

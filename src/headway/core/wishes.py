@@ -33,6 +33,8 @@ from headway.core.rules import find_job
 from headway.core.words import job_state
 from headway.core.worked import ran_s
 
+QUEUE_MAX = 100_000  # jobs that wait, held ones too
+JOB_LANES = ("gpu", "cpu", "held")
 TOLD_MAX = 20  # changes of a config that the audit names
 ARRIVAL_S = 1e-4  # keeps jobs that are added in one turn in the order in which they came
 
@@ -99,6 +101,9 @@ def rank_key(enqueued_s: float, priority: int) -> float:
 def _add(d: Draft, command: AddJob) -> Reply:
     if command.spec.name in d.services:
         return refused(d, "name_taken", name=command.spec.name)
+    waiting = sum(len(d.lanes.get(lane) or d.base.queue.get(lane, ())) for lane in JOB_LANES)
+    if waiting >= QUEUE_MAX:
+        return refused(d, "queue_full", waiting=waiting)
     view = d.view()
     for word in (*command.spec.after, *command.spec.after_ok):
         if find_job(word, view) is None:
