@@ -22,6 +22,7 @@ from headway.alerts.alerts import Alerts
 from headway.alerts.command import CommandWay
 from headway.alerts.webhook import WebhookWay
 from headway.api.access import Access
+from headway.api.others import Others
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
@@ -45,6 +46,7 @@ from headway.host.linux import LinuxClock, LinuxHost, user_name
 from headway.host.linux_runs import LinuxRuns
 from headway.host.linux_visitors import LinuxProcesses
 from headway.host.log_file import log_to
+from headway.host.model_servers import find_servers
 from headway.host.run_files import LogLimits
 from headway.host.systemd import Systemd
 from headway.meters.child import ChildMeter
@@ -240,8 +242,15 @@ class Service:
             log_file=str(self.paths.logs_dir / "daemon.log"),
             config=self.applying,
             in_force=self.config.in_force,
+            host=self.host.load,
+            others=Others(
+                lambda without: find_servers(without={*without, *self._own_ports()}), self.daemon.out.clock
+            ),
             version=__version__,
         )
+
+    def _own_ports(self) -> set[int]:
+        return {self.sockets.api.getsockname()[1], *gate_ports(self.paths.run_dir)}
 
     def _heard(self, built: Built, http: aiohttp.ClientSession) -> None:
         self.alerts.use(alert_ways(built, http))
@@ -285,6 +294,14 @@ def alert_ways(built: Built, http: aiohttp.ClientSession) -> list[AlertWay]:
     if built.alert_webhook:
         ways.append(WebhookWay(http, built.alert_webhook, built.alert_key_file))
     return ways
+
+
+def gate_ports(run_dir: Path) -> set[int]:
+    """Every port at which the gate last said that it listens."""
+    try:
+        return set(json.loads((run_dir / "gate-ports.json").read_bytes()).values())
+    except (OSError, ValueError):
+        return set()
 
 
 def gate_url(run_dir: Path, host: str) -> str | None:

@@ -27,6 +27,7 @@ from headway.core.records import Kept as Kept
 from headway.core.records import Pulse as Pulse
 from headway.core.records import RequestLine as RequestLine
 from headway.core.records import Root as Root
+from headway.core.rows import HostRow
 
 
 class Clock(Protocol):
@@ -133,6 +134,9 @@ class Host(Protocol):
     """The rest of what an operating system is asked."""
 
     def free_host_bytes(self) -> int: ...
+    def load(self) -> HostRow:
+        """Processors and main memory as of now."""
+
     def peer_uid(self, sock: Any) -> int | None: ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from headway.api.parts import Parts, to_json
 from headway.core import rows, view
@@ -74,6 +75,11 @@ def _snapshot(parts: Parts) -> bytes:
     return _event("snapshot", to_json(rows.Overview, parts.overview()), _id(parts))
 
 
+def _head(parts: Parts) -> rows.Head:
+    head = view.head(parts.hub.snapshot)
+    return replace(head, devices=parts.named(head.devices))
+
+
 def _changes(parts: Parts, seen: int) -> list[bytes] | None:
     """One batch: a row for each id that changed after `seen`, then the head of the board. None: too long ago."""
     ids = parts.hub.changed_since(seen)
@@ -88,7 +94,11 @@ def _changes(parts: Parts, seen: int) -> list[bytes] | None:
             if gone:
                 batch.append(_event("holder.gone", to_json(dict[str, str], {"id": hid})))
             continue
-        kind = row.kind if not isinstance(row, rows.DeviceRow) else "device"
+        kind = "device"
+        if isinstance(row, rows.DeviceRow):
+            (row,) = parts.named((row,))
+        else:
+            kind = row.kind
         batch.append(_event(f"{kind}.updated", to_json(type(row), row)))
-    batch.append(_event("board.updated", to_json(rows.Head, view.head(snapshot)), _id(parts)))
+    batch.append(_event("board.updated", to_json(rows.Head, _head(parts)), _id(parts)))
     return batch
