@@ -102,8 +102,9 @@ class Client:
         given = {key: value for key, value in query.items() if value is not None}
         return self._call("GET", f"{path}?{urlencode(given, doseq=True)}" if given else path, None)
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        return self._call("POST", path, dict(body or {}))
+    def post(self, path: str, body: Mapping[str, Any] | None = None, if_match: str | None = None) -> Any:
+        """`if_match`: an ETag; anything else by now is answered 412, and nothing is done."""
+        return self._call("POST", path, dict(body or {}), {} if if_match is None else {"If-Match": if_match})
 
     def put(self, path: str, body: Mapping[str, Any]) -> Any:
         return self._call("PUT", path, dict(body))
@@ -120,8 +121,11 @@ class Client:
             reply.check()
             yield from sse(reply.lines())
 
-    def _call(self, verb: str, path: str, body: dict[str, Any] | None) -> Any:
-        with self._opened(verb, path, body, {"Accept": "application/json"}, self.limit_s) as reply:
+    def _call(
+        self, verb: str, path: str, body: dict[str, Any] | None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        said = {"Accept": "application/json", **(headers or {})}
+        with self._opened(verb, path, body, said, self.limit_s) as reply:
             reply.check()
             try:
                 return json.loads(reply.body() or b"null")

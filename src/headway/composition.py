@@ -23,6 +23,7 @@ from headway.alerts.alerts import Alerts
 from headway.alerts.command import CommandWay
 from headway.alerts.webhook import WebhookWay
 from headway.api.access import Access
+from headway.api.others import Others
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.config.adhoc import adhoc
@@ -46,6 +47,7 @@ from headway.host.linux import LinuxClock, LinuxHost, user_name
 from headway.host.linux_runs import LinuxRuns
 from headway.host.linux_visitors import LinuxProcesses
 from headway.host.log_file import log_to
+from headway.host.model_servers import find_servers
 from headway.host.run_files import LogLimits
 from headway.host.systemd import Systemd
 from headway.meters.child import ChildMeter
@@ -130,6 +132,7 @@ class Service:
         self.runs = LinuxRuns(paths.runs_dir, log_limits(self.built))
         self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
+        self._keep_history(self.built)
         self.reader = SqliteReader(paths.database)
         admin_token = None if sockets.unix else own_token(paths.admin_token)
         self.access = Access(self.store, LinuxClock(), self.built.api_read, admin_token)
@@ -242,13 +245,25 @@ class Service:
             test_alert=self.alerts.test,
             log_file=str(self.paths.logs_dir / "daemon.log"),
             config=self.applying,
+            in_force=self.config.in_force,
+            host=self.host.load,
+            others=Others(
+                lambda without: find_servers(without={*without, *self._own_ports()}), self.daemon.out.clock
+            ),
             version=__version__,
         )
+
+    def _own_ports(self) -> set[int]:
+        return {self.sockets.api.getsockname()[1], *gate_ports(self.paths.run_dir)}
 
     def _heard(self, built: Built, http: aiohttp.ClientSession) -> None:
         self.alerts.use(alert_ways(built, http))
         self.calendar = Calendar(built.windows)
         self.runs.logs = log_limits(built)
+        self._keep_history(built)
+
+    def _keep_history(self, built: Built) -> None:
+        self.store.events_kept, self.store.requests_kept = built.events_kept, built.requests_kept
 
     def _reload(self) -> None:
         """SIGHUP: one while a config is being applied is another look at the file after that."""
@@ -283,6 +298,14 @@ def alert_ways(built: Built, http: aiohttp.ClientSession) -> list[AlertWay]:
     if built.alert_webhook:
         ways.append(WebhookWay(http, built.alert_webhook, built.alert_key_file))
     return ways
+
+
+def gate_ports(run_dir: Path) -> set[int]:
+    """Every port at which the gate last said that it listens."""
+    try:
+        return set(json.loads((run_dir / "gate-ports.json").read_bytes()).values())
+    except (OSError, ValueError):
+        return set()
 
 
 def gate_url(run_dir: Path, host: str) -> str | None:

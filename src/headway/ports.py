@@ -28,6 +28,7 @@ from headway.core.records import Kept as Kept
 from headway.core.records import Pulse as Pulse
 from headway.core.records import RequestLine as RequestLine
 from headway.core.records import Root as Root
+from headway.core.rows import HostRow
 
 
 class Clock(Protocol):
@@ -136,6 +137,9 @@ class Host(Protocol):
     def room(self, directory: Path) -> HostRoom:
         """Main memory, and the disk that this directory is on. Microseconds; what cannot be read is None."""
 
+    def load(self) -> HostRow:
+        """Processors and main memory as of now."""
+
     def peer_uid(self, sock: Any) -> int | None: ...
 
 
@@ -149,7 +153,7 @@ class Processes(Protocol):
         """Whose tree this process is in; None: of none of them."""
 
     def matching(self, pattern: str) -> frozenset[int]:
-        """Living processes whose command line the pattern is found in."""
+        """Living processes whose command line the pattern is found in; see core/patterns.py."""
 
     def matches(self, pid: int, pattern: str) -> bool:
         """Is that one of them?"""
@@ -338,13 +342,16 @@ class Routes(Protocol):
 
 
 class RequestLog(Protocol):
-    """The files to which the gates append one line per request."""
+    """The files to which the gates append one line per request. Their names begin with the month, such as 2026-05."""
 
     def files(self) -> Sequence[tuple[str, int]]:
         """(name, size in bytes) of each, sorted by name."""
 
     def read(self, name: str, start: int, count_bytes: int) -> bytes:
         """At most that many bytes from `start`. Raises OSError."""
+
+    def remove(self, name: str) -> None:
+        """Delete one that nobody appends to any more. Raises OSError."""
 
 
 # ---------------------------------------------------------------- towards people

@@ -16,7 +16,7 @@ from headway.api import app as app_module
 from headway.api.access import COOKIE, Access
 from headway.api.app import ROUTERS, routes_of
 from headway.api.auth import READING, Unknown, needs
-from headway.api.door import needs_of
+from headway.api.door import OPEN_BODY_MAX_BYTES, needs_of
 from headway.api.limits import FREE_TRIES, TooMany, Tries
 from headway.core import wire
 from headway.core.commands import SetWish
@@ -264,12 +264,15 @@ async def test_a_token_does_not_excuse_a_foreign_page(api: Served) -> None:
 
 
 async def test_a_body_that_is_too_large_is_not_read(api: Served) -> None:
-    found = await asked(api, "POST", "/api/v1/session", Content_Length=str(33 << 20))
+    who = f"Bearer {await token(api, 'control')}"
+    found = await asked(api, "POST", "/api/v1/mode", Content_Length=str(33 << 20), Authorization=who)
     assert found == (413, "too_large")
+    found = await asked(api, "POST", "/api/v1/session", Content_Length=str(OPEN_BODY_MAX_BYTES + 1))
+    assert found == (413, "too_large")  # nobody needs to say who it is there
     reader, writer = await asyncio.open_connection("127.0.0.1", api.port)
     writer.write(
-        b"POST /api/v1/session HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+        b"POST /api/v1/mode HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Authorization: %b\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" % who.encode()
     )
     piece = b" " * (1 << 20)
     for _ in range(32):

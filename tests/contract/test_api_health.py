@@ -1,5 +1,6 @@
 """What programs that watch are told: health, readiness, and the figures for Prometheus."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headway.core.model import Device, Service, Waiting
+from headway.core.model import Device, Gauges, Service, Waiting
 from headway.daemon.figures import BOUNDS_S, Figures
 from headway.ports import Pulse
 from tests.core.make import gib
@@ -92,6 +93,45 @@ async def test_figures_of_the_state(api: Served) -> None:
     assert found[("headway_device_reading_age_seconds", "gpu0")] == 1.0
     assert ("headway_device_memory_bytes", "gpu1", "free") not in found, "unknown is not nothing"
     assert ("headway_service_active", "chat") not in found
+
+
+async def test_figures_of_the_machine_are_shown_where_they_are_known(
+    api: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = {
+        "local/gpu0": Device(id="local/gpu0", name="gpu0", gauges=Gauges(util_percent=37.0, temp_c=55.0, power_w=212.5)),
+        "local/gpu1": Device(id="local/gpu1", name="gpu1", index=1, gauges=Gauges(temp_c=0.0)),
+    }  # fmt: skip
+    api.hub.publish(snapshot(8, devices=devices), {}, frozenset())
+    names = ("utilisation_percent", "temperature_celsius", "power_watts")
+    found = await figures(api)
+    assert [found[(f"headway_device_{name}", "gpu0")] for name in names] == [37.0, 55.0, 212.5]
+    assert [found.get((f"headway_device_{name}", "gpu1")) for name in names] == [None, 0.0, None]
+    assert found[("headway_host_memory_bytes", "free")] == gib(3)
+    assert found[("headway_host_cpu_percent",)] == 12.5
+    shown = await api.get("/api/v1/status")
+    assert shown["host"] == {"cpus": 4, "cpu_percent": 12.5, "memory_bytes": gib(8), "free_bytes": gib(3)}
+    first, second = shown["devices"]
+    assert (first["util_percent"], first["temp_c"], first["power_w"]) == (37.0, 55.0, 212.5)
+    assert (second["util_percent"], second["temp_c"]) == (None, 0.0), "unknown is not nothing"
+
+
+async def test_a_stranger_is_named_by_its_program_and_never_by_its_arguments(api: Served) -> None:
+    device = Device(id="local/gpu0", name="gpu0", strangers=((5, gib(2)), (99, gib(1))))
+    api.hub.publish(snapshot(8, devices={device.id: device}), {}, frozenset())
+    named = [{"pid": 5, "bytes": gib(2), "name": "python"}, {"pid": 99, "bytes": gib(1), "name": None}]
+    assert (await api.get("/api/v1/status"))["devices"][0]["strangers"] == named
+    assert (await api.get("/api/v1/devices"))[0]["strangers"] == named
+    assert (await api.get("/api/v1/devices/gpu0"))["strangers"] == named
+
+
+async def test_model_servers_that_are_not_ours_are_named_and_looked_for_once_a_minute(api: Served) -> None:
+    rows = [await api.get("/api/v1/servers") for _ in range(3)]
+    assert rows == [[{"kind": "ollama", "url": "http://127.0.0.1:11434", "models": ["llama3"]}]] * 3
+    assert api.looked == [frozenset({8123})], "the upstream of chat is ours, and is not asked"
+    api.clock.at_s += 61
+    await asyncio.gather(*(api.get("/api/v1/servers") for _ in range(5)))
+    assert len(api.looked) == 2
 
 
 async def test_figures_of_the_daemon(api: Served) -> None:

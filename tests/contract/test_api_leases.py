@@ -223,7 +223,8 @@ REFUSED = {
     "unknown field": ("leases", {**BODY, "size": 1}, None, 422, "invalid"),
     "neither pid nor pattern": ("claims", {}, None, 422, "invalid"),
     "both": ("claims", {"pid": 5, "match": "x"}, None, 422, "invalid"),
-    "no pattern": ("claims", {"match": "(("}, None, 422, "invalid"),
+    "no pattern": ("claims", {"match": "[b-a]"}, None, 422, "invalid"),
+    "a pattern that could take for ever": ("claims", {"match": "(a+)+$"}, None, 422, "invalid"),
     "no such process": ("claims", {"pid": 99}, None, 422, "no_such_process"),
     "nobody": ("claims", {"match": "nobody at all"}, None, 422, "no_such_process"),
 }  # fmt: skip

@@ -238,11 +238,27 @@ async def test_a_move_in_an_order_that_has_changed_is_refused(api: Served) -> No
     swapped = {"gpu": (line[1], line[0], line[2])}
     api.hub.publish(snapshot(8, queue=swapped), {}, frozenset())
     status, _, body = await api.raw("POST", "/api/v1/queue/move", move, Authorization=who, If_Match=seen)
-    assert (status, json.loads(body)["code"], len(api.inbox.given)) == (412, "order_changed", 1)
+    told = json.loads(body)
+    assert (status, told["code"], len(api.inbox.given)) == (412, "order_changed", 1)
+    now = (await api.raw("GET", "/api/v1/queue"))[1]["etag"]
+    assert (told["facts"]["order"], told["facts"]["etag"]) == (["j3", "j2", "j4"], now)
     for mark in ("*", (await api.raw("GET", "/api/v1/queue"))[1]["etag"]):
         assert (await api.raw("POST", "/api/v1/queue/move", move, Authorization=who, If_Match=mark))[0] == 202
     weak = await api.raw("POST", "/api/v1/queue/move", move, Authorization=who, If_Match=f"W/{seen}")
     assert weak[0] == 412
+
+
+async def test_of_two_that_move_at_the_same_time_the_later_is_told_the_new_order(api: Served) -> None:
+    """Both saw the same order, and the loop has taken the other one first: it refuses, and the answer says more."""
+    who = await admin(api)
+    seen = (await api.raw("GET", "/api/v1/queue"))[1]["etag"]
+    api.inbox.reply = Reply(accepted=False, code="order_changed", facts={"target": "j4"}, holder="j4")
+    status, headers, body = await api.raw(
+        "POST", "/api/v1/queue/move", {"target": "j4", "where": "top"}, Authorization=who, If_Match=seen
+    )
+    told = json.loads(body)
+    assert (status, told["code"], told["facts"]["order"]) == (412, "order_changed", ["j2", "j3", "j4"])
+    assert headers["etag"] == told["facts"]["etag"]
 
 
 async def test_of_several_only_the_first_that_moves_asks_for_the_order_that_was_seen(api: Served) -> None:

@@ -44,7 +44,9 @@ class World:
         if self.problems:
             raise ConfigInvalid(self.problems)
         command = Configure(services=(service_spec(),), recipes=())
-        return Proposed(file="f", configure=command, changes=self._changes, taken=self._taken)
+        return Proposed(
+            file="f", etag=f'"{self.taken}"', configure=command, changes=self._changes, taken=self._taken
+        )
 
     def _changes(self, running: Collection[str]) -> list[ConfigChange]:
         self.asked.append(running)
@@ -75,6 +77,17 @@ async def test_a_config_with_problems_changes_nothing_and_is_told(dry_run: bool)
     assert not world.inbox.given and not world.taken
     told = [] if dry_run else [ConfigRefused(problems=tuple(world.problems[:8]), by="SIGHUP")]
     assert world.told == told
+
+
+async def test_over_another_config_than_the_one_that_was_seen_nothing_is_applied() -> None:
+    world = World()
+    seen = ('"0"').__eq__
+    assert (await world.applying.apply(drain=False, by="ada", seen=seen)).applied
+    for dry_run in (False, True):
+        with pytest.raises(Refused) as error:
+            await world.applying.apply(drain=False, by="ben", dry_run=dry_run, seen=seen)
+        assert (error.value.code, error.value.facts["etag"]) == ("config_changed", '"1"')
+    assert world.taken == len(world.inbox.given) == 1 and not world.told
 
 
 async def test_a_refused_config_is_not_in_force_and_is_told() -> None:

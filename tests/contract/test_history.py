@@ -60,6 +60,25 @@ async def test_events_are_paged_by_id(on_file: SqliteStore, reader: SqliteReader
     assert await reader.events("nobody", 0, 9) == []
 
 
+async def test_the_oldest_go_where_more_is_there_than_is_kept_a_few_with_each_commit(
+    on_file: SqliteStore, reader: SqliteReader
+) -> None:
+    lines = tuple(a_line(n, "{}") for n in range(3000))
+    await on_file.save(Batch(events=tuple(an_event(f"e{n}") for n in range(3000)), requests=lines))
+    on_file.events_kept, on_file.requests_kept = 1000, 1500
+    dropped = []
+    for _ in range(5):
+        await on_file.save(Batch(events=(an_event("more"),)))
+        oldest, request = await reader.events(None, 0, 1), await reader.requests(None, 0, 1)
+        dropped.append((oldest[0]["id"] - 1, request[0]["id"] - 1))
+    assert dropped == [(500, 500), (1000, 1000), (1500, 1500), (2000, 1500), (2005, 1500)]
+    assert len(await reader.events(None, 0, 9000)) == 1000
+    await on_file.save(Batch(meta={"a": "b"}))  # a commit without history has nothing to do
+    (line,) = await reader.requests(None, 0, 1)
+    await on_file.save(Batch(requests=(a_line(line["offset"], "{}"),)))
+    assert len(await reader.requests(None, 0, 9000)) == 1500
+
+
 async def test_ids_are_never_used_twice(on_file: SqliteStore, reader: SqliteReader, tmp_path: Path) -> None:
     await on_file.save(Batch(events=(an_event("a"), an_event("b"))))
     last = (await reader.events(None, -1, 1))[0]["id"]

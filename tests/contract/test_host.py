@@ -10,6 +10,8 @@ import pytest
 
 from headway.errors import Refused
 from headway.host import this_system
+from headway.host.linux import LinuxHost
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.contract
 
@@ -48,3 +50,12 @@ def test_another_system_is_refused_with_the_way_out(tmp_path: Path, monkeypatch:
     with pytest.raises(Refused) as refused:
         this_system(tmp_path)
     assert refused.value.code == "unsupported_system" and "WSL2" in str(refused.value)
+
+
+def test_the_load_of_the_machine() -> None:
+    host = LinuxHost()
+    first = host.load()
+    assert first.cpu_percent is None and first.cpus == os.cpu_count()
+    assert 0 < first.free_bytes <= first.memory_bytes
+    wait_for(lambda: host.load().cpu_percent is not None, 20.0, "a second look")
+    assert 0.0 <= (host.load().cpu_percent or 0.0) <= 100.0

@@ -113,6 +113,7 @@ def test_a_port_that_is_named_is_looked_at_and_every_listener_is_known() -> None
     with serving(SERVERS["vLLM"][0]) as (port, _):
         assert port in set(listening_ports())
         assert [found.url for found in find_servers([port])].count(f"http://127.0.0.1:{port}") == 1
+        assert all(found.url != f"http://127.0.0.1:{port}" for found in find_servers(without={port}))
 
 
 # ---------------------------------------------------------------- what is written

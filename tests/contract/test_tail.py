@@ -34,6 +34,20 @@ def docs(lines: list[RequestLine]) -> list[str]:
     return [line.doc for line in lines]
 
 
+def test_files_of_past_months_go_once_every_byte_was_read(tmp_path: Path) -> None:
+    tail = Tail(RequestFiles(tmp_path), {})
+    write(tmp_path, MAY, b'{"a":1}\n')
+    write(tmp_path, OTHER, b'{"a":1}\n{"cut"')
+    write(tmp_path, JUNE, b'{"b":1}\n')
+    tail.drop_before("2026-06")
+    assert len(list(tmp_path.iterdir())) == 3
+    tail.read()
+    tail.drop_before("2026-05")
+    assert len(list(tmp_path.iterdir())) == 3
+    tail.drop_before("2026-06")
+    assert {file.name for file in tmp_path.iterdir()} == {JUNE, OTHER}
+
+
 def test_whole_lines_only_and_each_with_its_place(tmp_path: Path) -> None:
     tail = Tail(RequestFiles(tmp_path), {})
     write(tmp_path, MAY, b'{"a":1}\n{"b":2}\n{"c"')

@@ -1,8 +1,10 @@
 """Processes that Headway did not start: whose they are, and when the last of them is gone."""
 
 import os
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -11,9 +13,10 @@ import pytest
 from headway.core.facts import Fact, LeaseGone
 from headway.core.leases import spec_of
 from headway.core.model import Lease, Snapshot
+from headway.core.patterns import PATTERN_MAX
 from headway.daemon.visitors import Visitors
 from headway.drivers.lease import MOVES
-from headway.host.linux_visitors import LinuxProcesses
+from headway.host.linux_visitors import LinuxProcesses, found_in
 from headway.ports import Root
 from tests.parts.programs import ROOT
 from tests.processes import Started, end
@@ -152,3 +155,33 @@ def test_a_claim_by_a_pattern_lasts_as_long_as_anything_matches(started: Started
     second.wait()
     visitors.look()
     assert told == [LeaseGone(lease="L1")]
+
+
+# ---------------------------------------------------------------- patterns
+
+LINES = ("python train.py --config big", "train.py", "aXb", "ab", "a\nb", "end x", "x end", "", "[b]")
+PATTERNS = (
+    "train.py", "^train", "python.*big", "big.*python", "a.+b", "a.*b", "x$", "^x", "[xy] end", r"\bend\b", ".*",
+    r"\[b\]", "b.*^a", "a$.*b", "train.*train", "^.*$",
+)  # fmt: skip
+
+
+def test_a_pattern_finds_what_the_regular_expression_finds() -> None:
+    for pattern in PATTERNS:
+        for line in LINES:
+            expected = re.search(pattern, line, re.DOTALL) is not None
+            assert found_in(line, pattern) == expected, (pattern, line)
+
+
+def test_no_pattern_that_is_let_in_takes_longer_than_a_moment() -> None:
+    line, most = "a" * (1 << 20), PATTERN_MAX
+    worst = [
+        ".*a" * (most // 3) + "b",
+        "a" * (most - 1) + "b",
+        "[ab]" * (most // 4 - 1) + "c",
+        ".+" * (most // 2),
+    ]
+    began_s = time.process_time()
+    for pattern in (*worst, "(a+)+$", "(a|a)*b"):  # the last ones only an earlier version let in
+        found_in(line, pattern)
+    assert time.process_time() - began_s < 10.0  # 20 ms each on a quiet machine

@@ -1,5 +1,6 @@
 """A changed config in a running Headway: by command and by SIGHUP, under load, refused, drained, and killed in the middle."""
 
+import json
 import os
 import random
 import signal
@@ -101,6 +102,20 @@ def test_a_daemon_and_a_gate_that_are_killed_while_the_file_is_bad_go_on_with_th
     assert cli(headway, "config", "apply").returncode == BAD_CONFIG
     (headway.home / "config.toml").write_text(good)
     assert cli(headway, "config", "apply").returncode == 0
+
+
+def test_a_config_is_applied_only_over_the_one_that_was_seen(stack: Up) -> None:
+    headway = up(stack, config(tiny("chat", env={"KEY": "s3cret"})))
+    seen = cli_json(headway, "config", "show", "--running")
+    assert seen["config"]["service"]["chat"]["env"].keys() == {"KEY"} and "s3cret" not in json.dumps(seen)
+    headway.configure(config(tiny("chat", env={"KEY": "another"}), gap_min=1.5))
+    assert cli(headway, "config", "apply", "--if-match", seen["etag"].strip('"')).returncode == 0
+    assert cli_json(headway, "config", "show", "--running")["config"]["headway"]["gap_min"] == 1.5
+    headway.configure(config(tiny("chat"), gap_min=2.5))
+    late = cli(headway, "config", "apply", "--if-match", seen["etag"])
+    assert late.returncode == 1 and "config show --running" in late.stderr
+    now = cli_json(headway, "config", "show", "--running")
+    assert now["config"]["headway"]["gap_min"] == 1.5 and now["etag"] != seen["etag"]
 
 
 def test_sighup_to_headway_up_reads_the_file_again(stack: Up) -> None:

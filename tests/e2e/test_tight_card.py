@@ -6,6 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 
+import psutil
 import pytest
 
 from demo.memory_watch import MemoryWatch
@@ -143,7 +144,13 @@ def test_memory_of_a_stranger_is_counted_named_and_never_touched(stack: Up, star
     headway = up(stack, config(tiny("chat"), train("train", "14GiB", hold=True), tiny("tight", "6GiB")))
     outside = stranger(started, headway, 12 * GIB)
     headway.wait(lambda: device(headway)["foreign_bytes"] == 12 * GIB, "a reading that counts it")
-    assert device(headway)["strangers"] == [{"pid": outside.pid, "bytes": 12 * GIB}]
+    assert device(headway)["strangers"] == [
+        {
+            "pid": outside.pid,
+            "bytes": 12 * GIB,
+            "name": psutil.Process(outside.pid).cmdline()[0].rpartition("/")[2],
+        }
+    ]
     headway.post("/api/v1/jobs/train/release")
     held = begin_chat(headway, "chat")
     for target in ("train", "chat"):

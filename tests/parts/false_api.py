@@ -14,21 +14,26 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from headway.api.access import Access
+from headway.api.others import Others
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
 from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
+from headway.core.rows import HostRow
 from headway.daemon.hub import StateHub
 from headway.drivers.lease import MOVES
-from headway.ports import AlertSent, Keeper, Pulse, Root
+from headway.ports import AlertSent, FoundServer, Keeper, Pulse, Root
 from headway.store.store import SqliteStore
 
 FORMS = (Form(name="running"), Form(name="parked"), Form(name="stopped"))
 TRAIN = JobSpec(
     name="train", driver="restart", forms=FORMS, moves=(), argv=("train", "--all"), env={"SECRET": "x"}
 )
-CHAT = ServiceSpec(name="chat", driver="process", forms=(Form(name="awake"), Form(name="stopped")), moves=())
+CHAT = ServiceSpec(
+    name="chat", driver="process", forms=(Form(name="awake"), Form(name="stopped")), moves=(),
+    upstream="http://127.0.0.1:8123",
+)  # fmt: skip
 
 
 class Clock:
@@ -94,7 +99,7 @@ class Processes:
         return 100 + pid if pid in self.LINES else None
 
     def called(self, pid: int) -> str:
-        return self.LINES[pid].split()[0]
+        return self.LINES.get(pid, " ").split(" ")[0]
 
 
 class Reader:
@@ -152,6 +157,9 @@ class Served:
     access: Access = field(kw_only=True)
     pulse: Pulse = field(default_factory=Pulse)
     alerts: list[AlertSent] = field(default_factory=list)
+    looked: list[Collection[int]] = field(
+        default_factory=list
+    )  # ports that were left out of a look for servers
 
     @property
     def local(self) -> Client:
@@ -230,6 +238,10 @@ async def serving(
     async def test_alert() -> list[AlertSent]:
         return served[0].alerts
 
+    def found(without: Collection[int]) -> list[FoundServer]:
+        served[0].looked.append(without)
+        return [FoundServer(kind="ollama", url="http://127.0.0.1:11434", models=("llama3",))]
+
     parts = Parts(
         inbox=inbox,
         hub=hub,
@@ -245,6 +257,8 @@ async def serving(
         processes=processes,
         lease_moves=MOVES,
         log_path=lambda run: str(log),
+        host=lambda: HostRow(cpus=4, cpu_percent=12.5, memory_bytes=8 << 30, free_bytes=3 << 30),
+        others=Others(found, clock),
         version="1.2.3",
     )
     server = ApiServer(parts, peer_uid, lambda uid: "ada")

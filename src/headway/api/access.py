@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from headway.api.auth import BY_PIN, Peer, Unknown
-from headway.api.limits import Tries
+from headway.api.limits import Rates, Tries
 from headway.api.sessions import KIND as PIN
 from headway.api.sessions import Sessions
 from headway.api.tokens import KIND as TOKEN
@@ -43,9 +43,15 @@ class Access:
         self._admin_digest = digest(admin_token) if admin_token else None
         self._nobody = Peer(scopes=frozenset({"look"}) if read == "open" else frozenset())
         self._tries = Tries("the token")
+        self.rates = Rates()
 
     def peer(self, headers: Mapping[str, str]) -> Peer:
-        """Who the headers of a request on TCP show it to be. Raises: Unknown, TooMany."""
+        """Who the headers of a request on TCP show it to be. Raises: Unknown, TooMany, TooFast."""
+        peer = self._peer(headers)
+        self.rates.take(peer.name, self._clock.now_s())
+        return peer
+
+    def _peer(self, headers: Mapping[str, str]) -> Peer:
         if (said := headers.get("authorization")) is not None:
             return self._by_token(said)
         secret = cookie(headers)

@@ -33,7 +33,7 @@ WORDS = {
     "403": "The caller may not do this, or a page of somebody else sent it.",
     "404": "Nothing has that id or name.",
     "409": "It cannot be done now: `code` says why.",
-    "412": "The order is another one by now.",
+    "412": "It is another one by now: its ETag comes with this.",
     "413": "The body is too large.",
     "422": "The request has the wrong form: `facts.fields` names each.",
     "429": "Too many wrong tokens or PINs: `retry_after_s`.",

@@ -18,11 +18,12 @@ from starlette.routing import Match
 
 from headway.api.access import Access
 from headway.api.auth import PEER, READING, SECRET, Asgi, Forbidden, Need, Peer, Receive, Scope, Send, need_of
+from headway.api.limits import UNDER_WAY_MAX, Busy
 from headway.api.once import KeyInvalid
 from headway.api.problems import answer_to
 from headway.errors import HeadwayError
 
-BODY_MAX_BYTES = 32 * 1024 * 1024
+BODY_MAX_BYTES, OPEN_BODY_MAX_BYTES = 32 * 1024 * 1024, 64 * 1024
 
 
 class TooLarge(HeadwayError):
@@ -70,21 +71,32 @@ class Door:
         self.app, self.access, self.allowed_hosts = app, access, allowed_hosts
         self._routes = [(route, *said) for route in routes for said in needs_of(route)]
         self._queries = queries
+        self._under_way = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return  # no websockets, no lifespan
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
         try:
-            scope[PEER] = self._admitted(scope, headers)
-            bounded = _bounded(receive, headers)
+            peer, need = self._admitted(scope, headers)
+            scope[PEER] = peer
+            if peer.uid is None and self._under_way >= UNDER_WAY_MAX:
+                raise Busy(
+                    f"{UNDER_WAY_MAX} requests are under way already. Try again in a moment, or use the CLI."
+                )
+            # whoever has not said who it is can only give a PIN
+            bounded = _bounded(receive, headers, OPEN_BODY_MAX_BYTES if need == "open" else BODY_MAX_BYTES)
         except HeadwayError as error:
             await answer_to(error)(scope, receive, send)
             return
-        await self.app(scope, bounded, send)
+        self._under_way += 1
+        try:
+            await self.app(scope, bounded, send)
+        finally:
+            self._under_way -= 1
 
-    def _admitted(self, scope: Scope, headers: Mapping[str, str]) -> Peer:
-        """Who it is. Raises: Unknown, Forbidden, TooMany."""
+    def _admitted(self, scope: Scope, headers: Mapping[str, str]) -> tuple[Peer, Need]:
+        """Who it is, and what it needs. Raises: Unknown, Forbidden, TooMany, TooFast."""
         peer = scope.get("state", {}).get(PEER)
         local = isinstance(peer, Peer) and peer.uid is not None
         self._check_place(scope, headers, peer if local else None)
@@ -101,7 +113,7 @@ class Door:
                 raise Forbidden(
                     "csrf", "a change from a page needs the header X-CSRF-Token that its session began with."
                 )
-        return peer
+        return peer, need
 
     def _need(self, scope: Scope) -> tuple[Need, bool]:
         """What it needs, and whether its answer is secret. What no route answers is open: it will be 404.
@@ -181,15 +193,15 @@ def _host_name(host: str) -> str:
         return ""
 
 
-def _bounded(receive: Receive, headers: Mapping[str, str]) -> Receive:
+def _bounded(receive: Receive, headers: Mapping[str, str], limit_bytes: int) -> Receive:
     """`receive` that ends a body which grows too large. Raises: TooLarge."""
-    words = f"a body may have up to {BODY_MAX_BYTES >> 20} MiB"
+    words = f"a body may have up to {limit_bytes} bytes here"
     said = headers.get("content-length", "")
-    if said.isdigit() and int(said[:20]) > BODY_MAX_BYTES:
-        raise TooLarge(f"{words}.", limit_bytes=BODY_MAX_BYTES)
+    if said.isdigit() and int(said[:20]) > limit_bytes:
+        raise TooLarge(f"{words}. Send less.", limit_bytes=limit_bytes)
     if "transfer-encoding" not in headers:
         return receive
-    left_bytes = BODY_MAX_BYTES
+    left_bytes = limit_bytes
 
     async def bounded() -> MutableMapping[str, Any]:
         nonlocal left_bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 from headway.api.parts import Parts, to_json
 from headway.core import rows, view
@@ -20,6 +21,16 @@ async def stream(parts: Parts, last_id: str | None) -> AsyncIterator[bytes]:
     Every batch ends with the one event that carries `id:` (the daemon and its revision): a viewer that was cut off in
     the middle of a batch gets all of it again.
     """
+    viewer = object()
+    parts.viewers.add(viewer)
+    try:
+        async for piece in _pieces(parts, last_id):
+            yield piece
+    finally:
+        parts.viewers.discard(viewer)
+
+
+async def _pieces(parts: Parts, last_id: str | None) -> AsyncIterator[bytes]:
     yield b"retry: %d\n\n" % RETRY_MS
     seen = _seen(parts, last_id)
     first = _snapshot(parts) if seen is None else _news(parts, seen)
@@ -76,6 +87,11 @@ def _news(parts: Parts, seen: int) -> bytes:
     return made.after[seen]
 
 
+def _head(parts: Parts) -> rows.Head:
+    head = view.head(parts.hub.snapshot)
+    return replace(head, devices=parts.named(head.devices))
+
+
 def _changes(parts: Parts, seen: int) -> list[bytes] | None:
     """One batch: a row for each id that changed after `seen`, then the head of the board. None: too long ago."""
     ids = parts.hub.changed_since(seen)
@@ -90,7 +106,11 @@ def _changes(parts: Parts, seen: int) -> list[bytes] | None:
             if gone:
                 batch.append(_event("holder.gone", to_json(dict[str, str], {"id": hid})))
             continue
-        kind = row.kind if not isinstance(row, rows.DeviceRow) else "device"
+        kind = "device"
+        if isinstance(row, rows.DeviceRow):
+            (row,) = parts.named((row,))
+        else:
+            kind = row.kind
         batch.append(_event(f"{kind}.updated", to_json(type(row), row)))
-    batch.append(_event("board.updated", to_json(rows.Head, view.head(snapshot)), _id(parts)))
+    batch.append(_event("board.updated", to_json(rows.Head, _head(parts)), _id(parts)))
     return batch

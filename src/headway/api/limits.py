@@ -1,4 +1,4 @@
-"""How often somebody may be wrong."""
+"""How often somebody may ask, and how often be wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,51 @@ from headway.errors import HeadwayError
 
 FREE_TRIES = 5
 WAIT_MIN_S, WAIT_MAX_S = 60.0, 3600.0
+
+
+RATE_PER_S, RATE_BURST = 200.0, 2000.0
+CALLERS_MAX = 4096
+UNDER_WAY_MAX = 1000
+VIEWERS_MAX = 100
+
+
+class TooFast(HeadwayError):
+    code = "too_fast"
+    http_status = 429
+
+    def __init__(self, who: str, retry_after_s: float) -> None:
+        super().__init__(
+            f"{who} asks more than {RATE_PER_S:.0f} times a second. Wait a moment; `/api/v1/events` says what changes "
+            "without being asked, and one POST to /api/v1/select means many jobs.",
+            retry_after_s=round(retry_after_s, 3),
+        )
+
+
+class Busy(HeadwayError):
+    """More at the same time than there is room for."""
+
+    code = "busy"
+    http_status = 503
+
+
+class Rates:
+    """So many requests of each caller a second, and some more at once."""
+
+    def __init__(self) -> None:
+        self._left: dict[str, tuple[float, float]] = {}  # caller -> what it may ask at once, at that time
+
+    def take(self, who: str, now_s: float) -> None:
+        """Raises: TooFast."""
+        left, at_s = self._left.get(who, (RATE_BURST, now_s))
+        left = min(RATE_BURST, left + (now_s - at_s) * RATE_PER_S)
+        if left < 1.0:
+            raise TooFast(who, (1.0 - left) / RATE_PER_S)
+        if len(self._left) >= CALLERS_MAX:  # tokens come and go: whoever is left out begins anew
+            self._left.clear()
+        self._left[who] = (left - 1.0, now_s)
+
+    def forget(self) -> None:
+        self._left.clear()
 
 
 class TooMany(HeadwayError):

@@ -55,6 +55,8 @@ class _Now(Collector):
         yield _gauge("headway_jobs", "Jobs that are not over, by state.", "state", head.jobs)
         yield from _services(view.services(snapshot, self._parts.hub.verdicts))
         yield from _devices(head.devices)
+        if (host := self._parts.host()) is not None:
+            yield from _host(host)
         troubles = Counter(trouble.code for trouble in troubles_of(self._parts))
         yield _gauge("headway_troubles", "What needs a person, by code.", "code", troubles)
         gates = {"living": len(pulse.gates_living), "connected": len(pulse.gates_connected)}
@@ -131,6 +133,26 @@ def _devices(devices: tuple[rows.DeviceRow, ...]) -> Iterator[Metric]:
         if row.read_age_s is not None:
             age.add_metric([row.name], row.read_age_s)
     yield from (memory, held, age)
+    gauges: tuple[tuple[str, str, Callable[[rows.DeviceRow], float | None]], ...] = (
+        ("utilisation_percent", "Share of time in which it computed.", lambda row: row.util_percent),
+        ("temperature_celsius", "As its sensor says.", lambda row: row.temp_c),
+        ("power_watts", "What it draws.", lambda row: row.power_w),
+    )
+    for name, words, read in gauges:
+        family = GaugeMetricFamily(f"headway_device_{name}", words, labels=["device"])
+        for row in devices:
+            if (figure := read(row)) is not None:
+                family.add_metric([row.name], figure)
+        yield family
+
+
+def _host(row: rows.HostRow) -> Iterator[Metric]:
+    if row.cpu_percent is not None:
+        yield _one("headway_host_cpu_percent", "Of all processors, since the look before.", row.cpu_percent)
+    memory = GaugeMetricFamily("headway_host_memory_bytes", "Main memory.", labels=["kind"])
+    memory.add_metric(["total"], row.memory_bytes)
+    memory.add_metric(["free"], row.free_bytes)
+    yield memory
 
 
 def _counters(pulse: Pulse) -> Iterator[Metric]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, TypeVar
 from urllib.parse import urlencode
 
-from fastapi import Query, Request
+from fastapi import Header, Query, Request
 
 from headway.core.model import HolderId
 
@@ -16,6 +16,8 @@ Line = tuple[tuple[float, HolderId], ...]
 
 Cursor = Annotated[str | None, Query(max_length=256, description="where the page before ended: its `next`")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="rows of one page")]
+
+IfMatch = Annotated[str | None, Header(description="the ETag of what you saw")]
 
 
 def link(request: Request, after: object | None) -> dict[str, str]:

@@ -12,10 +12,11 @@ from fastapi import Request, Response
 from pydantic import TypeAdapter
 
 from headway.api.access import Access
+from headway.api.others import Others
 from headway.api.pages import OrderMark
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
-from headway.core.configs import Configs
+from headway.core.configs import Configs, InForce
 from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
 from headway.errors import NotFound, Refused
 from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader, RunState
@@ -56,6 +57,9 @@ class Parts:
         processes: those of this machine, for leases and claims.
         lease_moves: the table of the driver "lease".
         config: its config file; None: it has none.
+        host: processors and main memory.
+        others: model servers that are not ours; None: nobody looks.
+        in_force: what counts of it now, without secrets.
     """
 
     inbox: Inbox
@@ -75,6 +79,9 @@ class Parts:
     url: str = ""
     log_file: str | None = None
     config: Configs | None = None
+    host: Callable[[], rows.HostRow | None] = lambda: None
+    others: Others | None = None
+    in_force: Callable[[], InForce] = lambda: InForce(file="", etag='"0"', config={})
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
     pulse: Callable[[], Pulse] = Pulse
@@ -83,6 +90,7 @@ class Parts:
     order: OrderMark = field(default_factory=OrderMark)
     batches: Batches = field(default_factory=Batches)
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops
+    viewers: set[object] = field(default_factory=set)  # one for each event stream that is read
 
     async def submit(self, command: Command) -> Reply:
         return await self.inbox.submit(command)
@@ -90,7 +98,17 @@ class Parts:
     def overview(self, queued_max: int = 50) -> rows.Overview:
         """The whole board as it is now."""
         shown = view.overview(self.hub.snapshot, self.hub.verdicts, queued_max)
-        return replace(shown, gate=self.gate_url())
+        return replace(shown, gate=self.gate_url(), host=self.host(), devices=self.named(shown.devices))
+
+    def named(self, devices: tuple[rows.DeviceRow, ...]) -> tuple[rows.DeviceRow, ...]:
+        """With the names of the programs that are not ours: never their arguments, which may hold a secret."""
+        return tuple(
+            replace(row, strangers=tuple(map(self._called, row.strangers))) if row.strangers else row
+            for row in devices
+        )
+
+    def _called(self, one: rows.Stranger) -> rows.Stranger:
+        return replace(one, name=self.processes.called(one.pid) or None)
 
 
 async def parts_of(request: Request) -> Parts:

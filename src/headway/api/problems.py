@@ -26,8 +26,10 @@ STATUS: Mapping[str, int] = {  # by code, where it is not what the error class s
     "unknown_device": 422,
     "needs_ttl": 422,
     "line_full": 429,
+    "queue_full": 429,
     "lease_over": 410,
     "order_changed": 412,
+    "config_changed": 412,
 }
 RETRY_AFTER_S = 2.0
 MEMBERS = ("holder", "position", "retry_after_s")  # facts that every client may look for beside `code`
@@ -50,6 +52,8 @@ def problem(status: int, code: str, detail: str, facts: Mapping[str, Any] | None
     headers = {}
     if isinstance(wait_s := known.get("retry_after_s"), int | float):
         headers["Retry-After"] = str(math.ceil(wait_s))
+    if isinstance(known.get("etag"), str):
+        headers["ETag"] = known["etag"]
     if status == 405:
         headers["Allow"] = ", ".join(known.get("allowed", ()))
     if status == 401:

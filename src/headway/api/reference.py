@@ -7,6 +7,7 @@ from typing import Any
 
 from headway.api.app import make_app
 from headway.api.auth import NEEDS
+from headway.api.bounds import bounds
 from headway.api.describe import operations
 
 _INTRO = """\
@@ -26,7 +27,8 @@ Made from the code by `python -m headway.api.reference`; a test keeps it so. The
   The same key with another body is 409 `key_used`; one whose first request was cut off by the end of the daemon is
   409 `key_lost`.
 - **Order**: `GET /api/v1/queue` has an `ETag`; sent as `If-Match` with a move, that move is done in this very order
-  or not at all (412 `order_changed`).
+  or not at all: 412 `order_changed`, with the order as it is now in `facts.order` and its mark as `ETag`.
+- **Config**: `GET /api/v1/config` and `POST /api/v1/config/apply` do the same: 412 `config_changed`.
 - **Events**: `/api/v1/events` begins with `snapshot`, then `job.updated`, `service.updated`, `device.updated`,
   `holder.gone`, and `board.updated` at the end of each batch, whose `id` goes into `Last-Event-ID`.
 - Unknown fields in a body are errors. Numbers end in their unit: `_s` seconds, `_bytes` bytes. `null` is unknown,
@@ -38,7 +40,7 @@ def reference() -> str:
     """The whole page, in Markdown."""
     document = make_app("0").openapi()
     schemas = document["components"]["schemas"]
-    parts = [_INTRO]
+    parts = [_INTRO, "\n".join(_bounds())]
     for path, method, operation in operations(document):
         lines = [f"## `{method} {path}`\n", _words(operation.get("description") or operation["summary"])]
         lines += ["", f"Scope: *{operation[NEEDS]}*. Answers: {', '.join(_answers(operation))}.", ""]
@@ -52,6 +54,15 @@ def reference() -> str:
     for name in sorted(schemas):
         parts.append("\n".join(_document(name, schemas[name])))
     return "\n".join(parts)
+
+
+def _bounds() -> Iterator[str]:
+    yield "## Bounds\n"
+    yield "What is refused with 429 or 503 says in `retry_after_s`, where that is known, when to try again. How much"
+    yield "history stays is in the config: `events_kept`, `requests_kept`, `log_max`, `log_kept` of `[headway]`.\n"
+    yield from ("| what | how much | beyond it |", "|---|---|---|")
+    yield from (f"| {what} | {limit} | {then} |" for what, limit, then in bounds())
+    yield ""
 
 
 def _answers(operation: Mapping[str, Any]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from headway.client import segment
 
 @click.command()
 @click.option("--pid", type=click.IntRange(1), help="The process that is counted, with all it starts.")
-@click.option("--match", metavar="REGEX", help="Every process with this in its command line.")
+@click.option("--match", metavar="PATTERN", help="Every process with this in its command line.")
 @click.option("--gpu", metavar="SIZE", help="Memory it will take, such as 24GiB. Left out: what is measured.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="On this GPU (name, index or UUID).")
 @click.option("--block", is_flag=True, help="Keep jobs and leases off its GPU. Models are still woken.")
@@ -37,7 +37,7 @@ def claim(
     headway claim --match 'notebook.*kernel' --block
     """
     if (pid is None) == (match is None):
-        raise click.UsageError("give either --pid N or --match REGEX.")
+        raise click.UsageError("give either --pid N or --match PATTERN.")
     body = {"pid": pid, "match": match, "gpu": gpu, "devices": list(devices), "block": block, "name": name}
     client = session.client()
     asked = {key: value for key, value in body.items() if value is not None}

@@ -26,12 +26,18 @@ config.add_command(check)
 @config.command()
 @FILE
 @click.option("--all", "everything", is_flag=True, help="With the defaults of what is left out.")
+@click.option("--running", is_flag=True, help="What is in force in the running daemon, without secrets.")
 @json_flag
 @pass_session
-def show(session: Session, file: Path | None, everything: bool, as_json: bool) -> None:
+def show(session: Session, file: Path | None, everything: bool, running: bool, as_json: bool) -> None:
     """Print the config as it counts: with conf.d, the environment and [vars] put in."""
     from headway import app
 
+    if running:
+        if file or everything:
+            raise click.UsageError("--running asks the daemon, for everything: give no FILE and no --all.")
+        _in_force(session.client().get("/api/v1/config"), as_json)
+        return
     found = app.shown(file.absolute() if file else Path(session.paths().config_file), everything)
     if as_json:
         show_json(found)
@@ -41,6 +47,17 @@ def show(session: Session, file: Path | None, everything: bool, as_json: bool) -
         click.echo(tomlkit.dumps(found), nl=False)
 
 
+def _in_force(found: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        show_json(found)
+        return
+    import tomlkit
+
+    mark = found["etag"].strip('"')
+    line(f"# in force from {found['file']}, with the mark {mark}")
+    click.echo(tomlkit.dumps(found["config"]), nl=False)
+
+
 @config.command()
 @click.option(
     "--drain",
@@ -48,15 +65,19 @@ def show(session: Session, file: Path | None, everything: bool, as_json: bool) -
     help="Take away what is in use too: put aside, or let go on to its end.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would change.")
+@click.option(
+    "--if-match", metavar="MARK", help="Only over the config of that mark: see `config show --running`."
+)
 @json_flag
 @pass_session
-def apply(session: Session, drain: bool, dry_run: bool, as_json: bool) -> None:
+def apply(session: Session, drain: bool, dry_run: bool, if_match: str | None, as_json: bool) -> None:
     """Have the running daemon take what its config file says now, whole or not at all.
 
     A config with problems changes nothing (exit 78). What runs keeps what it was started with until its next start.
     To take away a service or job that is in use needs --drain.
     """
-    found = session.client().post("/api/v1/config/apply", {"drain": drain, "dry_run": dry_run})
+    mark = None if if_match is None else f'"{if_match.strip(chr(34))}"'
+    found = session.client().post("/api/v1/config/apply", {"drain": drain, "dry_run": dry_run}, mark)
     if as_json:
         show_json(found)
         return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
 from headway.cli.show import describe
 from headway.cli.tables import age, sized, state, table
 from headway.client import segment
@@ -16,10 +18,14 @@ def service() -> None:
 
 
 @service.command("ls")
+@click.option("--others", is_flag=True, help="Model servers on this machine that Headway does not manage.")
 @json_flag
 @pass_session
-def ls(session: Session, as_json: bool) -> None:
+def ls(session: Session, others: bool, as_json: bool) -> None:
     """List them."""
+    if others:
+        _others(session.client().get("/api/v1/servers"), as_json)
+        return
     rows = session.client().get("/api/v1/services")
     if as_json:
         show_json(rows)
@@ -40,6 +46,17 @@ def ls(session: Session, as_json: bool) -> None:
         ],
         state_at=1,
     )
+
+
+def _others(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        show_json(rows)
+    elif rows:
+        table(
+            ("KIND", "URL", "MODELS"), [(row["kind"], row["url"], ", ".join(row["models"])) for row in rows]
+        )
+    else:
+        tell("No model server was found that Headway does not manage.")
 
 
 @service.command("show")

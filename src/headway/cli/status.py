@@ -51,6 +51,13 @@ def show(found: dict[str, Any]) -> None:
             line(f"window {window['id']} ({window['kind']}) for {names}, {age(window['ends_in_s'])} more")
     for trouble in found["troubles"]:
         line(paint(f"! {trouble['sentence']}", "failed"))
+    if (host := found.get("host")) is not None:
+        cpu = (
+            ""
+            if host["cpu_percent"] is None
+            else f"{host['cpu_percent']:.0f}% of {host['cpus']} processors, "
+        )
+        line(f"machine: {cpu}{sized(host['free_bytes'])} of {sized(host['memory_bytes'])} main memory free")
     for device in found["devices"]:
         _device(device)
     if found["services"]:
@@ -95,7 +102,12 @@ def _device(device: dict[str, Any]) -> None:
     head = (
         f"{device['name']}  {sized(device['total_bytes'])}, {used} used, {free} free ({device['confidence']})"
     )
-    line(head + (f"  {device['trouble']}" if device["trouble"] else ""))
+    gauges = [
+        form.format(device[name])
+        for name, form in (("util_percent", "{:.0f}% busy"), ("temp_c", "{:.0f} °C"), ("power_w", "{:.0f} W"))
+        if device[name] is not None
+    ]
+    line("  ".join(filter(None, (head, ", ".join(gauges), device["trouble"]))))
     for share in device["holders"]:
         bytes_ = sized(share["bytes"])
         word = state(share["state"])
@@ -103,3 +115,6 @@ def _device(device: dict[str, Any]) -> None:
         line(f"  {name:<24} {paint(f'{word:<12}', share['state'])} {bytes_:>9}")
     if device["foreign_bytes"]:
         line(f"  {'others':<24} {'':<12} {sized(device['foreign_bytes']):>9}")
+    for one in device["strangers"]:
+        name = f"pid {one['pid']}" + (f" ({one['name']})" if one["name"] else "")
+        line(f"    {name:<22} {'':<12} {sized(one['bytes']):>9}")

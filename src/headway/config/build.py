@@ -56,6 +56,8 @@ class Built:
     alert_command: tuple[str, ...] | None
     log_max_bytes: int = 0  # of each log of a run; 0: no limit
     log_kept: int = 1
+    events_kept: int
+    requests_kept: int
     alert_webhook: str | None
     alert_key_file: str | None
     windows: tuple[WindowPlan, ...] = ()
@@ -110,6 +112,8 @@ def build(
         alert_command=config.alerts.command,
         log_max_bytes=config.headway.log_max,
         log_kept=config.headway.log_kept,
+        events_kept=config.headway.events_kept,
+        requests_kept=config.headway.requests_kept,
         alert_webhook=config.alerts.webhook,
         alert_key_file=config.alerts.webhook_key_file,
         windows=tuple(_plan(name, window) for name, window in config.window.items()),

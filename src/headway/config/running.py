@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import secrets
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -10,9 +12,10 @@ from headway.config.build import Built, Moves, build
 from headway.config.changes import changes
 from headway.config.kept import keep, loaded
 from headway.config.load import load
+from headway.config.redacted import redacted
 from headway.config.schema import Config
 from headway.core.commands import Configure
-from headway.core.configs import ConfigChange, Proposed
+from headway.core.configs import ConfigChange, InForce, Proposed
 from headway.core.model import JobSpec
 
 
@@ -47,6 +50,8 @@ class Running:
         self.built = self._build(self.config)
         self.recipes: dict[str, JobSpec] = {}
         self._heard: list[Callable[[Built], None]] = []
+        self._salt = secrets.token_bytes(16)  # the mark is read by many: it must not help to guess a secret
+        self._etag = self._marked()
         self._take_recipes()
         self._keep()
 
@@ -57,6 +62,10 @@ class Running:
     def configure(self) -> Configure:
         """The command that a start begins with."""
         return Configure(services=self.built.services, recipes=self.built.recipes)
+
+    def in_force(self) -> InForce:
+        """What counts now, without secrets."""
+        return InForce(file=str(self.file), etag=self._etag, config=redacted(self.config))
 
     async def read(self) -> Proposed:
         """What the file says now; it is read in a thread.
@@ -71,6 +80,7 @@ class Running:
         )
         return Proposed(
             file=str(self.file),
+            etag=self._etag,
             configure=configure,
             changes=lambda running: self._changes(config, running),
             taken=lambda: self._taken(config, built),
@@ -86,10 +96,15 @@ class Running:
 
     def _taken(self, config: Config, built: Built) -> None:
         self.config, self.built = config, built
+        self._etag = self._marked()
         self._take_recipes()
         self._keep()
         for listener in self._heard:
             listener(built)
+
+    def _marked(self) -> str:
+        text = self.config.model_dump_json().encode()
+        return f'"{hashlib.blake2b(text, digest_size=8, key=self._salt).hexdigest()}"'
 
     def _keep(self) -> None:
         if self._place is not None:

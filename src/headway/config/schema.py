@@ -121,6 +121,10 @@ class HeadwaySettings(Table):
     """A log of a job or server that grows larger begins anew, and older parts stay as log.1, log.2, ...; 0: never."""
     log_kept: int = Field(default=3, ge=1, le=100)
     """So many older parts of each log stay."""
+    events_kept: int = Field(default=500_000, ge=1, le=100_000_000)
+    """So many lines of `headway events` stay (about 250 bytes each); the oldest go first."""
+    requests_kept: int = Field(default=500_000, ge=1, le=100_000_000)
+    """So many finished requests stay in the history (about 600 bytes each)."""
     look_ahead: int = Field(default=64, ge=1, le=10_000)
     """Queued jobs looked at in each pass."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from headway.core.commands import Configure
 
@@ -18,15 +18,29 @@ class ConfigChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InForce:
+    """The config that counts now, with its defaults. What may hold a secret is left out of its values.
+
+    `etag` changes with every value, secrets included, and at each start of the daemon.
+    """
+
+    file: str
+    etag: str
+    config: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Proposed:
     """A config that was read and has no problems of its own.
 
     Attributes:
         changes: against the one in force, with the names of services and recipes that go on with the one before.
         taken: to be called once it is in force.
+        etag: of the one that is in force now.
     """
 
     file: str
+    etag: str
     configure: Configure
     changes: Callable[[Collection[str]], Sequence[ConfigChange]]
     taken: Callable[[], None]
@@ -45,5 +59,7 @@ class Applied:
 class Configs(Protocol):
     """The config of a running daemon."""
 
-    async def apply(self, drain: bool, by: str, dry_run: bool = False) -> Applied:
+    async def apply(
+        self, drain: bool, by: str, dry_run: bool = False, seen: Callable[[str], bool] | None = None
+    ) -> Applied:
         """Take what its file says now, whole or not at all. Raises ConfigInvalid, Refused."""

@@ -35,6 +35,10 @@ def device_row(device: Device, s: Snapshot) -> DeviceRow:
         trouble=_device_trouble(device, age_s, s),
         holders=tuple(_share(holder, device, s) for holder in there),
         strangers=tuple(Stranger(pid=pid, bytes=held) for pid, held in device.strangers),
+        model=device.gauges.model,
+        util_percent=device.gauges.util_percent,
+        temp_c=device.gauges.temp_c,
+        power_w=device.gauges.power_w,
     )
 
 

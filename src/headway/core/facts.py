@@ -6,7 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.core.model import Confidence, DeviceId, Exit, FormName, HolderId, HostRoom, Waiting, Window
+from headway.core.model import (
+    NO_GAUGES,
+    Confidence,
+    DeviceId,
+    Exit,
+    FormName,
+    Gauges,
+    HolderId,
+    HostRoom,
+    Waiting,
+    Window,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +37,7 @@ class DeviceRead:
     trouble: str | None = None
     per_process: bool = True
     strangers: tuple[tuple[int, int], ...] = ()  # (pid, bytes) of processes that are not ours, largest first
+    gauges: Gauges = NO_GAUGES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

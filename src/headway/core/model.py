@@ -288,6 +288,19 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """What is nice to see of a device and decides nothing. None: its meter does not say."""
+
+    model: str | None = None
+    util_percent: float | None = None
+    temp_c: float | None = None
+    power_w: float | None = None
+
+
+NO_GAUGES = Gauges()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One GPU as last read."""
 
@@ -306,6 +319,7 @@ class Device:
     trouble: str | None = None  # why the last reading is no reading
     per_process: bool = True
     ever_read: bool = False
+    gauges: Gauges = NO_GAUGES
 
 
 class Rank(IntEnum):

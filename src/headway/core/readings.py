@@ -41,6 +41,7 @@ def device_read(d: Draft, fact: DeviceRead) -> None:
         trouble=fact.trouble,
         per_process=fact.per_process,
         ever_read=known or bool(before and before.ever_read),
+        gauges=fact.gauges,
     )
     if before is None or before.trouble != fact.trouble:
         d.event(

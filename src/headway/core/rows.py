@@ -137,6 +137,7 @@ class Stranger:
 
     pid: int
     bytes: int
+    name: str | None = None  # of its program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +158,20 @@ class DeviceRow:
     trouble: str | None
     holders: tuple[Share, ...]
     strangers: tuple[Stranger, ...] = ()  # the largest ones
+    model: str | None = None
+    util_percent: float | None = None
+    temp_c: float | None = None
+    power_w: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRow:
+    """The machine itself. `cpu_percent` is of all processors together, since the look before."""
+
+    cpus: int
+    cpu_percent: float | None
+    memory_bytes: int
+    free_bytes: int  # what can be allocated without swapping
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +221,7 @@ class Overview(Head):
     queued: tuple[JobRow, ...]  # in the order they are served
     leases: tuple[LeaseRow, ...] = ()  # and claims: those that hold devices, then those that wait, in line
     gate: str | None = None  # URL of the front door for clients
+    host: HostRow | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,6 +64,9 @@ REFUSALS: Mapping[str, Phrase] = {
     "unknown_after": _p("it should wait for {after}, which is not known. `headway ps -a` lists what is."),
     "already_ended": _p("{target} is over ({ended}). {again}.", "it is over. {again}.", derive=_again),
     "order_changed": _p("the line is another one by now. Look at it again: `headway ps`."),
+    "config_changed": _p(
+        "the config in force is another one by now. Look at it again: `headway config show --running`."
+    ),
     "not_ended": _p("it is not over. To end it first: `headway stop` or `headway cancel`."),
     "cancelled": _p("it was cancelled, which is final. To run the same again: `headway add`."),
     "name_taken": _p(
@@ -122,6 +125,10 @@ REFUSALS: Mapping[str, Phrase] = {
     "already_counted": _p("its memory is counted already, by {other}.", "its memory is counted already."),
     "unknown_device": _p(
         "no device is called {devices}. `headway status` lists them.", "`headway status` lists the devices."
+    ),
+    "queue_full": _p(
+        "{waiting} jobs wait already, and no more are taken. `headway cancel` takes some away.",
+        "too many jobs wait already. `headway cancel` takes some away.",
     ),
     "line_full": _p(
         "{waiting} leases wait already. Try again later.", "too many leases wait already. Try again later."

@@ -35,6 +35,8 @@ from headway.core.rules import find_job
 from headway.core.words import job_state
 from headway.core.worked import ran_s
 
+QUEUE_MAX = 100_000  # jobs that wait, held ones too
+JOB_LANES = ("gpu", "cpu", "held")
 TOLD_MAX = 20  # changes of a config that the audit names
 
 
@@ -97,6 +99,9 @@ def _set_prod_only(d: Draft, command: SetProdOnly) -> Reply:
 def _add(d: Draft, command: AddJob) -> Reply:
     if command.spec.name in d.services:
         return refused(d, "name_taken", name=command.spec.name)
+    waiting = sum(len(d.lanes.get(lane) or d.base.queue.get(lane, ())) for lane in JOB_LANES)
+    if waiting >= QUEUE_MAX:
+        return refused(d, "queue_full", waiting=waiting)
     for word in (*command.spec.after, *command.spec.after_ok):
         if find_job(word, d.view()) is None:
             return refused(d, "unknown_after", after=word)

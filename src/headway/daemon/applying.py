@@ -45,32 +45,39 @@ class Applying:
         self._read, self._inbox, self._snapshot, self._tell = read, inbox, snapshot, tell
         self._under_way: asyncio.Future[None] | None = None
 
-    async def apply(self, drain: bool, by: str, dry_run: bool = False) -> Applied:
+    async def apply(
+        self, drain: bool, by: str, dry_run: bool = False, seen: Callable[[str], bool] | None = None
+    ) -> Applied:
         """Take what the file says now, whole or not at all.
 
         Args:
             drain: what is not in it any more may be in use; see Configure.
             dry_run: only say what would change, and whether it would be refused.
+            seen: is that the mark of the config that the caller saw in force? None: it does not say.
 
         Raises:
             ConfigInvalid: it has problems; everything goes on with the one before.
-            Refused: `in_use` or `store_silent`; the same.
+            Refused: `config_changed`, `in_use` or `store_silent`; the same.
         """
         while self._under_way is not None:
             await asyncio.wait([self._under_way])
         mine = self._under_way = asyncio.get_running_loop().create_future()
         try:
-            return await self._apply(drain, by, dry_run)
+            return await self._apply(drain, by, dry_run, seen)
         finally:
             self._under_way = None
             mine.set_result(None)
 
-    async def _apply(self, drain: bool, by: str, dry_run: bool) -> Applied:
+    async def _apply(
+        self, drain: bool, by: str, dry_run: bool, seen: Callable[[str], bool] | None
+    ) -> Applied:
         try:
             proposed = await self._read()
         except ConfigInvalid as error:
             self._refused(error.problems, by, dry_run)
             raise
+        if seen is not None and not seen(proposed.etag):
+            raise Refused("config_changed", refusal("config_changed", {}), etag=proposed.etag)
         told = tuple(change.what for change in proposed.changes(()))
         command = replace(proposed.configure, drain=drain, by=by, told=told)
         reply = self._tried(command) if dry_run else await self._inbox.submit(command)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headway.core import floors, wire
-from headway.core.commands import Configure
+from headway.core.commands import ClearJobs, Configure
 from headway.core.configs import Proposed
 from headway.core.facts import Fact, GateState, GateStuck, HostRead
 from headway.core.model import (
@@ -37,6 +37,7 @@ from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
 from headway.daemon.observe import POLL_S, Watcher, awaits_engine
 from headway.daemon.record import Recorder
+from headway.daemon.retention import month_before, surplus
 from headway.daemon.table import rows
 from headway.daemon.tail import Tail
 from headway.daemon.tasks import Tasks
@@ -299,7 +300,12 @@ class Daemon:
             self.loop.tell(*(GateStuck(service=sid, gate=gate) for sid in sorted(awaited) if not done))
 
     async def _tidy(self) -> None:
-        """Forget ended runs that are old, one by one: each looks through all processes."""
+        """Forget what is old: ended jobs, request logs whose rows are saved, and ended runs one by one, as each looks
+        through all processes."""
+        if ended := surplus(self.hub.snapshot):
+            await self.loop.submit(ClearJobs(targets=ended, by="retention"))
+        if self.recorder.ok:
+            self.tail.drop_before(month_before(self.out.clock.wall_s()))
         for run_id in outdated(self.out.runs, self.hub.snapshot):
             await asyncio.sleep(0.01)
             with suppress(ValueError, OSError):  # it lives after all, or somebody else removed it

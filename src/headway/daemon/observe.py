@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from headway.core.facts import DeviceRead, Fact, MeterSilent, Observed
-from headway.core.model import Job, Service, Snapshot
+from headway.core.model import Gauges, Job, Service, Snapshot
 from headway.daemon.asking import Asker
 from headway.daemon.run_ends import run_seen
 from headway.errors import HeadwayError
@@ -188,6 +188,7 @@ class Watcher:
                 trouble=device.trouble,
                 per_process=per_process,
                 strangers=tuple(sorted(strangers, key=lambda one: (-one[1], one[0]))[:STRANGERS_MAX]),
+                gauges=_gauges(device.extra),
             )
             if not self._stands(found):
                 self._read[device.id] = found
@@ -201,13 +202,24 @@ class Watcher:
         return state.holder if state is not None else self._visitor(pid)
 
     def _stands(self, found: DeviceRead) -> bool:
-        """Does what was read last still hold, as nothing moves and nothing changed since?"""
+        """Does what was read last still hold, as nothing moves and nothing changed since? Gauges always change."""
         s, last = self._snapshot(), self._read.get(found.device)
         device = s.devices.get(found.device)
         if last is None or device is None or device.read_at_s != last.at_s or s.pending:
             return False
         fresh = found.at_s - last.at_s < FRESH_S and last.at_s >= device.last_change_s
-        return fresh and replace(found, at_s=last.at_s) == last
+        return fresh and replace(found, at_s=last.at_s, gauges=last.gauges) == last
+
+
+def _gauges(extra: Mapping[str, Any]) -> Gauges:
+    """What a meter says beside memory, where it has the right type."""
+    numbers = {
+        name: float(value)
+        for name in ("util_percent", "temp_c", "power_w")
+        if isinstance(value := extra.get(name), int | float)
+    }
+    model = extra.get("model")
+    return Gauges(model=model if isinstance(model, str) else None, **numbers)
 
 
 def awaits_engine(service: Service) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from headway.ports import RequestLine, RequestLog
 
@@ -14,6 +15,14 @@ class Tail:
 
     def __init__(self, log: RequestLog, offsets: Mapping[str, int]) -> None:
         self._log, self._offsets = log, dict(offsets)
+
+    def drop_before(self, month: str) -> None:
+        """Delete the files of the months before `month` ("2026-05") of which every byte was read; saved is the caller's
+        to know."""
+        for name, size_bytes in self._log.files():
+            if name[: len(month)] < month and self._offsets.get(name, 0) >= size_bytes:
+                with suppress(OSError):  # it is tried again
+                    self._log.remove(name)
 
     def read(self) -> tuple[list[RequestLine], dict[str, int]]:
         """New whole lines of every file, and the offset behind the last of each. A cut last line waits for its end."""

@@ -40,3 +40,6 @@ class RequestFiles:
         with (self._directory / name).open("rb") as log:
             log.seek(start)
             return log.read(count_bytes)
+
+    def remove(self, name: str) -> None:
+        (self._directory / name).unlink(missing_ok=True)

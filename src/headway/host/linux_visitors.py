@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from functools import lru_cache
 from pathlib import PurePath
 
+from headway.core import patterns
 from headway.host.linux_proc import (
     MARK_NAME,
     Process,
@@ -17,6 +19,8 @@ from headway.host.linux_proc import (
     token,
 )
 from headway.ports import Root
+
+LINE_MAX = 16 * 1024  # letters of a command line that are looked at
 
 
 class LinuxProcesses:
@@ -43,16 +47,13 @@ class LinuxProcesses:
         return None
 
     def matching(self, pattern: str) -> frozenset[int]:
-        known = re.compile(pattern)
-        found = set()
-        for pid, one in processes().items():
-            if one.alive and known.search(command_line(pid)):
-                found.add(pid)
-        return frozenset(found)
+        return frozenset(
+            pid for pid, one in processes().items() if one.alive and found_in(command_line(pid), pattern)
+        )
 
     def matches(self, pid: int, pattern: str) -> bool:
         one = process(pid)
-        return one is not None and one.alive and re.search(pattern, command_line(pid)) is not None
+        return one is not None and one.alive and found_in(command_line(pid), pattern)
 
     def above(self, pid: int) -> frozenset[int]:
         one = process(pid)
@@ -83,3 +84,25 @@ class LinuxProcesses:
 def _is(one: Process, root: Root) -> bool:
     """Is it that very process, not another one with its number?"""
     return root.start_ticks in (None, one.start_ticks)
+
+
+def found_in(line: str, pattern: str) -> bool:
+    """Is the pattern found in a command line? The time that takes grows with the line, whatever the pattern says."""
+    parts = _compiled(pattern)
+    if parts is None:
+        return False
+    at, line = 0, line[:LINE_MAX]
+    for part in parts:
+        if (match := part.search(line, at)) is None:
+            return False
+        at = match.end()
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _compiled(pattern: str) -> tuple[re.Pattern[str], ...] | None:
+    """None: none that may be looked for, as only an earlier version let in."""
+    try:
+        return tuple(re.compile(part, re.DOTALL) for part in patterns.parts(pattern))
+    except (ValueError, re.error):
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from headway.host.linux_net import LISTEN, REACHED, listener_words
@@ -19,9 +19,14 @@ OWNERS = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llamacpp", "library":
 Ask = Callable[[str], Any]
 
 
-def find_servers(more: Iterable[int] = ()) -> list[FoundServer]:
-    """Look at the usual ports, at those of programs that are named like a model server, and at `more`."""
-    asked = sorted({*(port for port in listening_ports() if port in USUAL or _named(port)), *more})
+def find_servers(more: Iterable[int] = (), without: Collection[int] = ()) -> list[FoundServer]:
+    """Look at the usual ports, at those of programs that are named like a model server, and at `more`.
+
+    Args:
+        without: ports that are never asked.
+    """
+    usual = (p for p in listening_ports() if p not in without and (p in USUAL or _named(p)))
+    asked = sorted({*usual, *more})
     return [found for port in asked if (found := identify(port)) is not None]
 
 

@@ -77,9 +77,11 @@ class _NoReader:
 class _NowConfig:
     """The config of the daemon of the present world."""
 
-    async def apply(self, drain: bool, by: str, dry_run: bool = False) -> Applied:
+    async def apply(
+        self, drain: bool, by: str, dry_run: bool = False, seen: Callable[[str], bool] | None = None
+    ) -> Applied:
         assert NOW.daemon is not None
-        return await NOW.daemon.applying.apply(drain, by, dry_run)
+        return await NOW.daemon.applying.apply(drain, by, dry_run, seen)
 
 
 class _Unkept:

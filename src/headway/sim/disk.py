@@ -115,3 +115,6 @@ class SimRequests:
 
     def read(self, name: str, start: int, count_bytes: int) -> bytes:
         return bytes(self._disk.logs[name][start : start + count_bytes])
+
+    def remove(self, name: str) -> None:
+        self._disk.logs.pop(name, None)

@@ -62,7 +62,11 @@ class Door:
         """What a daemon that runs reads from it."""
         configure = replace(self._configure(), policy=self._world.policy, mode="live")
         return Proposed(
-            file="config.toml", configure=configure, changes=lambda running: (), taken=lambda: None
+            file="config.toml",
+            etag='"sim"',
+            configure=configure,
+            changes=lambda running: (),
+            taken=lambda: None,
         )
 
     def _configure(self) -> Configure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Table, and_, bindparam, delete
+from sqlalchemy import Connection, Delete, Table, and_, bindparam, delete, func, select
 from sqlalchemy.dialects.sqlite import Insert, insert
 
 from headway.core.model import Event
@@ -13,6 +13,7 @@ from headway.ports import Batch, RequestLine
 from headway.store import tables
 
 Row = dict[str, Any]
+PRUNED_AT_ONCE = 500  # rows; some milliseconds
 
 
 def _put(table: Table) -> Insert:
@@ -38,6 +39,16 @@ ADD_EVENT = insert(tables.event)
 ADD_REQUEST = insert(tables.request).on_conflict_do_nothing(index_elements=["source", "offset"])
 
 
+def _prune(table: Table) -> Delete:
+    """Ids only ever grow, so the newest one says how many there are at most."""
+    oldest = select(table.c.id).order_by(table.c.id).limit(PRUNED_AT_ONCE).scalar_subquery()
+    newest = select(func.max(table.c.id)).scalar_subquery()
+    return delete(table).where(table.c.id.in_(oldest), table.c.id <= newest - bindparam("kept"))
+
+
+PRUNE_EVENTS, PRUNE_REQUESTS = _prune(tables.event), _prune(tables.request)
+
+
 def write(db: Connection, batch: Batch) -> None:
     """Write everything of the batch in the transaction that is open. What is both gone and there stays there."""
     work: tuple[tuple[Delete | Insert, list[Row]], ...] = (
@@ -55,6 +66,12 @@ def write(db: Connection, batch: Batch) -> None:
     for statement, rows in work:
         if rows:
             db.execute(statement, rows)
+
+
+def prune(db: Connection, events_kept: int, requests_kept: int) -> None:
+    """Drop the oldest of what is more than so many, a few at a time: the next commit drops more."""
+    for statement, kept in ((PRUNE_EVENTS, events_kept), (PRUNE_REQUESTS, requests_kept)):
+        db.execute(statement, {"kept": kept})
 
 
 def _event_row(event: Event, wall_s: float) -> Row:

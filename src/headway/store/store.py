@@ -24,6 +24,7 @@ from headway.store.opening import IN_MEMORY, reading_engine, store_failed, writi
 T = TypeVar("T")
 GROUP_MAX = 256  # batches in one transaction
 LOCKED_LIMIT_S = 60.0
+HISTORY_KEPT = 500_000  # rows of the audit, and of finished requests; the config says other numbers
 CLOSING_LIMIT_S = 5.0  # the same while the daemon ends: whoever starts it again must not wait a minute
 
 
@@ -45,6 +46,9 @@ class SqliteStore(Store, Keeper):
             silence until then, not an error.
         migrations: the files that make the schema, in order.
 
+    Attributes:
+        events_kept, requests_kept: how many rows of history stay; may be set at any time.
+
     Raises:
         StoreTooNew: a newer Headway wrote it; it was not touched.
         StoreFailed: it cannot be opened or brought to the newest schema.
@@ -61,6 +65,7 @@ class SqliteStore(Store, Keeper):
         self._locked_limit_s = locked_limit_s
         self._queue: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._closed = False
+        self.events_kept = self.requests_kept = HISTORY_KEPT
         try:
             self._engine = writing_engine(self._path, migrations)
             self._db: Connection | None = self._engine.connect()
@@ -179,6 +184,8 @@ class SqliteStore(Store, Keeper):
         with self._db.begin():
             for waiting in group:
                 batches.write(self._db, waiting.batch)
+            if any(waiting.batch.events or waiting.batch.requests for waiting in group):
+                batches.prune(self._db, self.events_kept, self.requests_kept)
 
     def _disconnect(self) -> None:
         """After an error nobody knows what state a connection is in: the next attempt opens another."""

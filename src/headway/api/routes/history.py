@@ -12,6 +12,7 @@ from fastapi.responses import StreamingResponse
 from typing_extensions import TypedDict
 
 from headway.api.events import stream
+from headway.api.limits import VIEWERS_MAX, Busy
 from headway.api.pages import Limit, link
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
@@ -99,6 +100,10 @@ async def events(
     parts: Annotated[Parts, Depends(parts_of)], last_event_id: Annotated[str | None, Header()] = None
 ) -> Response:
     """Server-sent events: the snapshot first, then what changes. Its id is the daemon and its revision."""
+    if len(parts.viewers) >= VIEWERS_MAX:
+        raise Busy(
+            f"{VIEWERS_MAX} viewers read the stream already. Close some, or ask /api/v1/status now and then."
+        )
     return StreamingResponse(
         stream(parts, last_event_id),
         media_type="text/event-stream",

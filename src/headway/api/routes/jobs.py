@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from pydantic import Field
 
 from headway.api.auth import Peer, needs, peer_of
 from headway.api.bodies import Accepted, AddBody, EditBody, ReasonBody, Said
@@ -15,7 +16,7 @@ from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.api.routes.holders import LogTail, log_of, wish
 from headway.api.selecting import tests
-from headway.core import rows, view
+from headway.core import rows, view, words
 from headway.core.commands import AddJob, EditJob, Verb
 from headway.core.decide import never_fits
 from headway.core.model import Job, JobSpec, Rank, Want
@@ -24,6 +25,7 @@ from headway.errors import NotFound, Refused
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # as in the config
+State = Annotated[str, Field(pattern=f"^({'|'.join(words.JOB_STATES)})$")]
 NAME_WORDS = "write up to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or a digit"
 
 
@@ -31,7 +33,7 @@ NAME_WORDS = "write up to 64 of a-z, 0-9, dot, dash and underscore, the first a 
 async def jobs(
     request: Request,
     parts: Annotated[Parts, Depends(parts_of)],
-    state: Annotated[list[str] | None, Query()] = None,
+    state: Annotated[list[State], Query(default_factory=list)],
     ended: bool = False,
     after: Cursor = None,
     limit: Limit = 200,
@@ -43,7 +45,7 @@ async def jobs(
     shown = view.jobs(
         snapshot,
         parts.hub.verdicts,
-        states=frozenset(state or ()),
+        states=frozenset(state),
         ended=ended,
         after=after,
         limit=limit,

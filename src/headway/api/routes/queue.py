@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from headway.api.auth import Peer, peer_of
 from headway.api.bodies import Accepted, ModeBody, MoveBody, ProdOnlyBody
-from headway.api.pages import Cursor, Limit, Line, link, matches
+from headway.api.pages import Cursor, IfMatch, Limit, Line, link, matches
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.api.problems import check
 from headway.core import rows, view
@@ -21,6 +21,7 @@ from headway.core.phrases import refusal
 from headway.errors import Refused
 
 router = APIRouter(prefix="/api/v1", tags=["queue"])
+ORDER_SHOWN = 200  # of a line that has changed
 
 
 @router.get("/queue", response_model=rows.JobPage)
@@ -45,7 +46,7 @@ async def move(
     body: MoveBody,
     parts: Annotated[Parts, Depends(parts_of)],
     peer: Annotated[Peer, Depends(peer_of)],
-    if_match: Annotated[str | None, Header(description="the ETag of the queue as you saw it")] = None,
+    if_match: IfMatch = None,
 ) -> Response:
     """Put one queued job to the top, the bottom, or next to another; with If-Match only in the order that was seen."""
     snapshot = parts.hub.snapshot
@@ -53,13 +54,15 @@ async def move(
     targets = [find(snapshot, one, "job") for one in named]
     other = find(snapshot, body.other, "job") if body.other else None
     if if_match is not None and not matches(if_match, parts.order.of(snapshot.queue)):
-        raise Refused("order_changed", refusal("order_changed", {}), target=targets[0])
+        raise _changed(parts, targets[0])
     # The first named comes first.
     in_turn = targets[::-1] if body.where in ("top", "after") else targets
     moves = [MoveJob(target=one, where=body.where, other=other, by=peer.name) for one in in_turn]
     replies = []
     if if_match is not None:  # the order that was seen is the one before the first of them moves
         replies = [await parts.submit(replace(moves.pop(0), seen=_lane(snapshot, in_turn[0])))]
+        if replies[0].code == "order_changed":
+            raise _changed(parts, targets[0])
         check(replies[0])
     replies += await asyncio.gather(*map(parts.submit, moves))
     for reply in replies:
@@ -78,6 +81,14 @@ async def hold(
     reply = await parts.submit(HoldQueue(on=verb == "hold", by=peer.name))
     check(reply)
     return answer(Accepted, Accepted.of(reply), 202, {"Location": "/api/v1/status"})
+
+
+def _changed(parts: Parts, target: str) -> Refused:
+    """With the order as it is now, and its mark: what the next try needs."""
+    snapshot = parts.hub.snapshot
+    order = [hid for _, hid in _lane(snapshot, target)[:ORDER_SHOWN]]
+    etag = parts.order.of(snapshot.queue)
+    return Refused("order_changed", refusal("order_changed", {}), target=target, etag=etag, order=order)
 
 
 def _lane(snapshot: Snapshot, target: str) -> Line:
