@@ -57,6 +57,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Run Headway": {
         "init": ("init", "init"),
         "check": ("check", "check"),
+        "doctor": ("doctor", "doctor"),
         "config": ("config", "config"),
         "up": ("up", "up"),
         "down": ("up", "down"),
