@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from headway.cli.main import cli
-from headway.cli.top import BACK, OTHER_SCREEN
+from headway.cli.watching import BACK, OTHER_SCREEN
 from tests.parts.command_line import api as api
 from tests.parts.false_api import Served
 from tests.parts.programs import ROOT

@@ -20,6 +20,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "queue": ("queue", "queue"),
         "why": ("why", "why"),
         "log": ("log", "log"),
+        "follow": ("log", "follow"),
         "lease": ("lease", "lease"),
         "events": ("events", "events"),
         "show": ("show", "show"),

@@ -8,12 +8,14 @@ import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.tables import age, line, said
+from headway.cli.watching import watch_flag
 from headway.client import segment
 
 
 @click.command()
 @json_flag
 @pass_session
+@watch_flag
 def queue(session: Session, as_json: bool) -> None:
     """Say how long all jobs that run or wait still take, in device hours too, and who is next."""
     client = session.client()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.ask import Session, json_flag, pass_session, quiet_flag, show_json
 from headway.cli.show import describe
 from headway.cli.tables import age, sized, state, table
+from headway.cli.watching import watch_flag
 from headway.client import segment
 
 
@@ -16,13 +17,19 @@ def service() -> None:
 
 
 @service.command("ls")
+@quiet_flag
 @json_flag
 @pass_session
-def ls(session: Session, as_json: bool) -> None:
+@watch_flag
+def ls(session: Session, quiet: bool, as_json: bool) -> None:
     """List them."""
     rows = session.client().get("/api/v1/services")
     if as_json:
         show_json(rows)
+        return
+    if quiet:
+        for row in rows:
+            click.echo(row["id"])
         return
     table(
         ("NAME", "STATE", "FOR", "MEMORY", "IN FLIGHT", "WAITING", "WHY"),

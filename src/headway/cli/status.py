@@ -9,6 +9,7 @@ import click
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.lease import show_leases
 from headway.cli.tables import age, line, mode_said, paint, prod_only_said, sized, state, table
+from headway.cli.watching import watch_flag
 
 SHOWN = 10
 
@@ -16,6 +17,7 @@ SHOWN = 10
 @click.command()
 @json_flag
 @pass_session
+@watch_flag
 def status(session: Session, as_json: bool) -> None:
     """Show devices with their holders, services, and jobs with the reason for each."""
     found = session.client().get("/api/v1/status", queued=50 if as_json else SHOWN)
