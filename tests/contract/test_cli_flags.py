@@ -37,7 +37,7 @@ async def real(home: Path) -> AsyncIterator[Served]:
 
 # ---------------------------------------------------------------- what a job of one's own may say
 
-SAID: dict[str, tuple[str, dict[str, Any]]] = {
+SAID: dict[str, tuple[str, Any]] = {
     # option: what the job has then
     "--saved 'cat my.step'": ("saved", ("cat", "my.step")),
     "--progress './p --all'": ("progress", ("./p", "--all")),
