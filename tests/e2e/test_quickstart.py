@@ -113,6 +113,7 @@ def test_the_page_without_a_gpu(newcomer: Newcomer) -> None:
     page = iter([one for one in blocks() if one.kind == "sh" and not one.of])
     step = lambda: newcomer.types(next(page))  # noqa: E731
     runs = lambda name: f"headway ps -s running --select name={name} -q | grep -q ."  # noqa: E731
+    aside = ("held", "stopping")  # as fast as they are typed here, the second one may still be true
 
     assert "no problems" in step()
     step()  # headway up
@@ -130,10 +131,9 @@ def test_the_page_without_a_gpu(newcomer: Newcomer) -> None:
     assert (moved["third"][3], moved["second"][3]) == ("1", "2")
     has_printed = lambda: newcomer.tries("headway log first | grep -q 'first: step 2'")  # noqa: E731
     wait_for(has_printed, LIMIT_S, "two steps")
-    stopped = step()
-    assert rows(stopped)["first"][2] == "held"
+    assert rows(step())["first"][2] in aside
     wait_for(lambda: newcomer.tries(runs("third")), LIMIT_S, "the third job")
-    assert rows(step())["third"][2] == "held"
+    assert rows(step())["third"][2] in aside
     wait_for(lambda: newcomer.tries(runs("first")), LIMIT_S, "the first job again")
     went_on = lambda: newcomer.tries("headway log first | grep -q step")  # noqa: E731
     wait_for(went_on, LIMIT_S, "a step of the second run")
@@ -141,7 +141,9 @@ def test_the_page_without_a_gpu(newcomer: Newcomer) -> None:
     assert steps and int(steps[0]) > 2, "it went on from where it was"
     assert re.search(r"^run +j1\.2$", step(), re.MULTILINE)
     assert newcomer.tries("headway log first --run 1 | grep -q 'first: step 1'")
-    assert step().count("cancelled") == 3
+    ended = re.findall(r"^j\d (\w+): (\w+)", step(), re.MULTILINE)
+    assert {name for name, _ in ended} == {"first", "second", "third"}
+    assert {state for _, state in ended} <= {"cancelled", "stopping"}
     wait_for(lambda: not newcomer.tries("headway status"), LIMIT_S, "the end of headway up")
     assert next(page, None) is None, "all of the page was typed"
 
