@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -39,6 +40,30 @@ def doubts(config_path: Path) -> list[str]:
     from headway.meters.once import read_once
 
     return found(config_path, read_once)
+
+
+def doctor(paths: Paths) -> dict[str, dict[str, Any]]:
+    """What of this machine stands in the way: by check, what doctor.finding.Finding has. Takes some seconds at most."""
+    from dataclasses import asdict
+
+    from headway.config.load import doubts as found
+    from headway.config.load import load
+    from headway.doctor.around import checked, look
+    from headway.doctor.checks import examine
+    from headway.meters.once import read_once
+
+    file = paths.config_file
+    around = look(
+        paths,
+        os.environ,
+        lambda cards: checked(lambda: settings(file), lambda: found(file, cards), lambda: load(file)),
+        lambda limit_s: read_once(limit_s=limit_s, traits=True),
+    )
+    here = f"headway --home {paths.home} " if paths.home else "headway "
+    return {
+        name: asdict(one) | {"next": one.next and re.sub(r"\bheadway (?!--home)", lambda _: here, one.next)}
+        for name, one in examine(around).items()
+    }
 
 
 def shown(config_path: Path, everything: bool = False) -> dict[str, Any]:

@@ -5,39 +5,27 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
 from headway.cli.main import VERBS, cli
 from headway.client import Address, Client
 from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetWish
 from headway.core.model import Job
 from headway.errors import DaemonAway
+from tests.parts.command_line import api as api
+from tests.parts.command_line import headway
 from tests.parts.false_api import TRAIN, Served, made, serving, snapshot
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.contract
 
 SOURCE = Path(__file__).parents[2] / "src"
-
-
-@pytest.fixture
-async def api(home: Path) -> AsyncIterator[Served]:
-    (home / "run").mkdir()
-    async with serving(home / "run") as served:
-        yield served
-
-
-async def headway(home: Path, *words: str, env: dict[str, str] | None = None) -> Result:
-    """One call, in a thread beside the server's loop."""
-    runner = CliRunner(env={"NO_COLOR": "1", "HEADWAY_URL": "", "HEADWAY_CONFIG": "", **(env or {})})
-    return await asyncio.to_thread(runner.invoke, cli, ["--home", str(home), *words], catch_exceptions=False)
 
 
 # ---------------------------------------------------------------- reading

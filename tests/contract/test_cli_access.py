@@ -4,31 +4,19 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from headway.cli.main import cli
 from headway.client import address
 from headway.ports import AlertSent
-from tests.parts.false_api import Served, serving
+from tests.parts.command_line import api as api
+from tests.parts.command_line import headway
+from tests.parts.false_api import Served
 
 pytestmark = pytest.mark.contract
-
-
-@pytest.fixture
-async def api(home: Path) -> AsyncIterator[Served]:
-    (home / "run").mkdir()
-    async with serving(home / "run") as served:
-        yield served
-
-
-async def headway(home: Path, *words: str, env: dict[str, str] | None = None) -> Result:
-    """One call, in a thread beside the server's loop."""
-    runner = CliRunner(env={"NO_COLOR": "1", "HEADWAY_URL": "", "HEADWAY_CONFIG": "", **(env or {})})
-    return await asyncio.to_thread(runner.invoke, cli, ["--home", str(home), *words], catch_exceptions=False)
 
 
 async def test_a_token_is_made_listed_and_revoked(api: Served, home: Path) -> None:

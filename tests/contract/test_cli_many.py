@@ -1,23 +1,16 @@
 """One verb on many jobs from the command line, and what a slip of the finger does: nothing."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headway.core.commands import AddJob, ClearJobs, Command, EditJob, MoveJob, SetWish
-from tests.contract.test_cli import headway
-from tests.parts.false_api import TRAIN, Served, serving, snapshot
+from tests.parts.command_line import api as api
+from tests.parts.command_line import headway
+from tests.parts.false_api import TRAIN, Served, snapshot
 
 pytestmark = pytest.mark.contract
-
-
-@pytest.fixture
-async def api(home: Path) -> AsyncIterator[Served]:
-    (home / "run").mkdir()
-    async with serving(home / "run") as served:
-        yield served
 
 
 ASKED: dict[str, tuple[Command, str]] = {

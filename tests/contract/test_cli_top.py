@@ -7,7 +7,6 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,19 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from headway.cli.main import cli
-from headway.cli.top import BACK, OTHER_SCREEN
-from tests.parts.false_api import Served, serving
+from headway.cli.watching import BACK, OTHER_SCREEN
+from tests.parts.command_line import api as api
+from tests.parts.false_api import Served
 from tests.parts.programs import ROOT
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.contract
-
-
-@pytest.fixture
-async def api(home: Path) -> AsyncIterator[Served]:
-    (home / "run").mkdir()
-    async with serving(home / "run") as served:
-        yield served
 
 
 async def test_top_shows_the_board_again_and_again(api: Served, home: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from headway.core.commands import Command, SetProdOnly, StartWindow, StopWindow
 from headway.core.model import Window
-from tests.contract.test_cli import api as api
-from tests.contract.test_cli import headway
+from tests.parts.command_line import api as api
+from tests.parts.command_line import headway
 from tests.parts.false_api import Clock, Served, snapshot
 
 pytestmark = pytest.mark.contract

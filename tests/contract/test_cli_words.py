@@ -4,13 +4,12 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 from headway.cli.add import usable
 from headway.cli.main import GROUPS, VERBS, cli
@@ -18,26 +17,13 @@ from headway.cli.reference import reference
 from headway.core.commands import Reply, SetWish
 from headway.core.model import Device, Job
 from tests.core.make import gib
+from tests.parts.command_line import api as api
+from tests.parts.command_line import headway
 from tests.parts.false_api import Served, serving, snapshot
 from tests.parts.programs import ROOT
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.contract
-
-
-@pytest.fixture
-async def api(home: Path) -> AsyncIterator[Served]:
-    (home / "run").mkdir()
-    async with serving(home / "run") as served:
-        yield served
-
-
-async def headway(
-    home: Path, *words: str, env: Mapping[str, str] | None = None, at_home: bool = True
-) -> Result:
-    runner = CliRunner(env={"NO_COLOR": "1", "HEADWAY_URL": "", "HEADWAY_CONFIG": "", **(env or {})})
-    where = ["--home", str(home)] if at_home else []
-    return await asyncio.to_thread(runner.invoke, cli, [*where, *words], catch_exceptions=False)
 
 
 def holding(job: str, **fields: Any) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 /* A stand-in for libnvidia-ml.so.1 with as much of it as a memory meter asks for. Its state is files below
  * $FAKE_NVML_DIR, read again at every call, so what a test writes shows at once:
  *
- *   gpus         a line per GPU:  uuid total_bytes reserved_bytes util_percent temp_c power_mw mig name...
+ *   gpus         a line per GPU:  uuid total_bytes reserved_bytes util_percent temp_c power_mw mig persistence
+ *                compute_mode name...
  *   procs/NAME   one line:        gpu pid bytes kind start_ticks
  *                kind C compute, G graphics, M MPS; bytes 2^64-1 is "not available"; start_ticks is field 22 of
  *                /proc/PID/stat, 0 when it is not to be compared. A dead process, a zombie and a reused pid hold nothing.
@@ -22,7 +23,7 @@ typedef struct gpu { unsigned index; } *gpu_t;
 enum { SUCCESS, UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND = 6, INSUFFICIENT_SIZE, VERSION_MISMATCH = 25 };
 enum { MAX_GPUS = 16, MAX_HOLDERS = 512 };
 
-struct row { char uuid[96], name[96]; bytes_t total, reserved; unsigned util, temp_c, power_mw, mig; };
+struct row { char uuid[96], name[96]; bytes_t total, reserved; unsigned util, temp_c, power_mw, mig, persistence, compute; };
 struct holder { unsigned gpu, pid; bytes_t bytes; char kind; };
 struct process { unsigned pid; bytes_t used; unsigned gpu_instance, compute_instance; };
 struct memory { bytes_t total, free, used; };
@@ -59,8 +60,8 @@ static void read_gpus(void) {
     FILE *file = open_state("gpus");
     struct row *row = gpus;
     while (file && row < gpus + MAX_GPUS &&
-           fscanf(file, "%95s %llu %llu %u %u %u %u %95[^\n]", row->uuid, &row->total, &row->reserved, &row->util,
-                  &row->temp_c, &row->power_mw, &row->mig, row->name) == 8)
+           fscanf(file, "%95s %llu %llu %u %u %u %u %u %u %95[^\n]", row->uuid, &row->total, &row->reserved, &row->util,
+                  &row->temp_c, &row->power_mw, &row->mig, &row->persistence, &row->compute, row->name) == 10)
         row++;
     gpu_count = row - gpus;
     if (file) fclose(file);
@@ -191,6 +192,8 @@ int nvmlDeviceGetPciInfo_v3(gpu_t gpu, struct pci *pci) {
     snprintf(pci->id, sizeof pci->id, "00000000:%02X:00.0", pci->bus);
     return SUCCESS;
 }
+int nvmlDeviceGetPersistenceMode(gpu_t gpu, unsigned *on) { ENTER_GPU *on = row->persistence; return SUCCESS; }
+int nvmlDeviceGetComputeMode(gpu_t gpu, unsigned *mode) { ENTER_GPU *mode = row->compute; return SUCCESS; }
 int nvmlDeviceGetMigMode(gpu_t gpu, unsigned *current, unsigned *pending) {
     ENTER_GPU *current = *pending = row->mig;
     return SUCCESS;

@@ -36,6 +36,8 @@ class FakeGpu:
     temp_c: int = 40
     power_mw: int = 25_000
     mig: bool = False
+    persistence: bool = True
+    compute_mode: int = 0
 
 
 def build() -> Path:
@@ -70,7 +72,8 @@ class Box:
     def gpus(self, *gpus: FakeGpu) -> None:
         """From now on the box holds these GPUs, in this order."""
         lines = (
-            f"{g.uuid} {g.total_bytes} {g.reserved_bytes} {g.util_percent} {g.temp_c} {g.power_mw} {int(g.mig)} {g.name}\n"
+            f"{g.uuid} {g.total_bytes} {g.reserved_bytes} {g.util_percent} {g.temp_c} {g.power_mw} {int(g.mig)} "
+            f"{int(g.persistence)} {g.compute_mode} {g.name}\n"
             for g in gpus
         )
         self._write("gpus", "".join(lines))

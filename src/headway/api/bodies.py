@@ -138,7 +138,11 @@ class AddBody(Said):
     driver: str | None = None
     cwd: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
-    options: dict[str, Any] = Field(default_factory=dict, description="settings of the driver")
+    options: dict[str, Any] = Field(
+        default_factory=dict,
+        description="further keys of a [job.NAME] table, as the config has them: saved, health, devices, ...",
+    )
+    dry_run: bool = Field(False, description="only check it, and say how it would step aside")
 
     @model_validator(mode="after")
     def recipe_or_command(self) -> Self:

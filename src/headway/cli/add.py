@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
-from headway.cli.saying import Pair, said_body, said_options
+from headway.cli.saying import CommandLine, Pair, said_body, said_options
 from headway.cli.tables import line, said
-from headway.client import segment
+from headway.client import Client, segment
 
 ASIDE = {
     "park": "When a model needs the device it parks, and goes on where it was.",
@@ -21,6 +21,27 @@ ASIDE = {
     "window. Say how it saves (--resumable, or `saved` in a recipe), or let it lose its work: "
     "headway start {id} --anyway",
 }
+
+
+# what only a command of one's own has: option -> (key of a [job.NAME] table, type, help)
+OF_ITS_OWN: dict[str, tuple[str, Any, str]] = {
+    "--saved": ("saved", CommandLine(), "Prints the point that it would restart from."),
+    "--progress": ("progress", CommandLine(), "Prints how far it is, such as 40 % or 3/10."),
+    "--summary": ("summary", CommandLine(), "Prints its best result so far in one line."),
+    "--health": ("health", CommandLine(), "Run now and then; exit 0 if all is well."),
+    "--park": ("park", CommandLine(), "Makes it give its memory back; it lives on. With --resume."),
+    "--resume": ("resume", CommandLine(), "Makes it go on after that."),
+    "--step-aside": ("step_aside", click.Choice(["auto", "none"]), "none: it would lose its work."),
+    "--max-wait": ("max_wait", str, "After so long in line it goes to the front.  [default: 24h]"),
+}
+
+
+def own_options(function: Any) -> Any:
+    """Adds those; the command gets them as keywords."""
+    for option, (key, kind, help_) in reversed(OF_ITS_OWN.items()):
+        metavar = "DURATION" if kind is str else None
+        function = click.option(option, key, type=kind, metavar=metavar, help=help_)(function)
+    return function
 
 
 class AfterDashes(click.Command):
@@ -40,18 +61,25 @@ class AfterDashes(click.Command):
     "--gpu", metavar="SIZE", help="Memory it needs on each GPU, such as 14GiB. Left out: a GPU alone."
 )
 @click.option("--gpus", type=click.IntRange(0), help="How many GPUs; 0 for none.  [default: 1]")
+@click.option("--device", "devices", multiple=True, metavar="NAME", help="On this GPU (name, index or UUID).")
+@click.option("--parked", metavar="SIZE", help="Memory that it keeps on each GPU while it is parked.")
 @click.option("--name", help="What to call it.  [default: the command's name]")
 @said_options
+@own_options
+@click.option(
+    "--cwd", type=click.Path(file_okay=False), help="Directory that it starts in.  [default: this one]"
+)
 @click.option("--env", "env", multiple=True, type=Pair(), help="A variable for it. May be repeated.")
 @click.option(
     "--resumable", is_flag=True, default=None, help="It goes on from where it was when it is started again."
 )
 @click.option(
     "--driver",
-    type=click.Choice(["auto", "restart"]),
-    help="restart: stop it for a model, whatever it loses.",
+    type=click.Choice(["auto", "restart", "command"]),
+    help="restart: stop it for a model, whatever it loses. command: park it. auto: by what you say of it.",
 )
 @click.option("--hold", is_flag=True, help="Keep it waiting until `headway release`.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only check it, and say how it would step aside.")
 @click.option("-q", "--quiet", is_flag=True, help="Print the id alone, as when stdout is no terminal.")
 @json_flag
 @pass_session
@@ -63,11 +91,15 @@ def add(
     recipe: str | None,
     gpu: str | None,
     gpus: int | None,
+    devices: tuple[str, ...],
+    parked: str | None,
+    cwd: str | None,
     name: str | None,
     env: tuple[tuple[str, str], ...],
     resumable: bool | None,
     driver: str | None,
     hold: bool,
+    dry_run: bool,
     quiet: bool,
     as_json: bool,
     **given: Any,
@@ -85,18 +117,53 @@ def add(
         raise click.UsageError("give either the NAME of a recipe or a command behind `--`, not both.")
     if argv and not argv[0].strip():
         raise click.UsageError("the command behind `--` is empty: it begins with a program.")
-    body: dict[str, Any] = {**said_body(given), "hold": hold, "env": dict(env) or None}
-    body |= {"resumable": resumable, "driver": driver}
+    own = own_keys(given, devices, parked)
+    body: dict[str, Any] = {
+        **said_body(given),
+        "hold": hold,
+        "env": dict(env) or None,
+        "options": own or None,
+    }
+    body |= {"resumable": resumable, "driver": driver, "gpu": gpu, "gpus": gpus, "dry_run": dry_run or None}
     if recipe:
-        body |= {"recipe": recipe, "gpu": gpu, "gpus": gpus, "name": name}
+        if own:
+            raise click.UsageError(f"a recipe has its own {', '.join(own)}: change it in the config.")
+        body |= {"recipe": recipe, "name": name, "cwd": cwd}
     else:
         called = name if name is not None else usable(os.path.basename(argv[0]))
-        body |= {"argv": argv, "cwd": os.getcwd(), "gpu": gpu, "gpus": gpus, "name": called}
+        body |= {"argv": argv, "cwd": os.path.abspath(cwd or "."), "name": called}
     client = session.client()
     reply = client.post("/api/v1/jobs", {key: value for key, value in body.items() if value is not None})
     if as_json:
         show_json(reply)
-        return
+    elif dry_run:
+        told(reply)
+    else:
+        added(client, reply, quiet)
+
+
+def own_keys(given: dict[str, Any], devices: tuple[str, ...], parked: str | None) -> dict[str, Any]:
+    """What was said that only a command of one's own has, as the keys of a [job.NAME] table; taken out of `given`."""
+    said = {key: given.pop(key) for key, _, _ in OF_ITS_OWN.values()}
+    own = {key: value for key, value in said.items() if value is not None}
+    if devices:
+        own["devices"] = list(devices)
+    if parked is not None:
+        own["memory"] = {"parked": parked}
+    return own
+
+
+def told(reply: dict[str, Any]) -> None:
+    """What it would be."""
+    facts = reply["facts"]
+    line(f"{facts['name']} would be queued: placement {facts['placement']}, priority {facts['priority']}")
+    line(ASIDE[facts["step_aside"]].format(id="ID"))
+    if reply["warning"]:
+        tell(f"headway: {facts['name']} {reply['warning']}.")
+
+
+def added(client: Client, reply: dict[str, Any], quiet: bool) -> None:
+    """Its id, and on a terminal what becomes of it."""
     row = None
     if quiet or not sys.stdout.isatty():
         click.echo(reply["id"])

@@ -87,6 +87,11 @@ def json_flag(function: F) -> F:
     return option(function)
 
 
+def quiet_flag(function: F) -> F:
+    """`-q`: ids alone, one on each line."""
+    return click.option("-q", "--quiet", is_flag=True, help="Only ids.")(function)
+
+
 def show_json(document: Any) -> None:
     click.echo(json.dumps(document, ensure_ascii=False))
 

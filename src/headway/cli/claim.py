@@ -6,7 +6,7 @@ import os
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.ask import Session, json_flag, pass_session, quiet_flag, show_json
 from headway.cli.tables import line, said
 from headway.client import segment
 
@@ -18,6 +18,7 @@ from headway.client import segment
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="On this GPU (name, index or UUID).")
 @click.option("--block", is_flag=True, help="Keep jobs and leases off its GPU. Models are still woken.")
 @click.option("--name", help="What to call it.  [default: its program's name]")
+@quiet_flag
 @json_flag
 @pass_session
 def claim(
@@ -28,6 +29,7 @@ def claim(
     devices: tuple[str, ...],
     block: bool,
     name: str | None,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Count what somebody started by hand, until its process ends. It is never touched.
@@ -44,6 +46,9 @@ def claim(
     reply = client.post("/api/v1/claims", {**asked, "asker": os.getpid()})
     if as_json:
         show_json(reply)
+        return
+    if quiet:
+        click.echo(reply["id"])
         return
     row = client.get(f"/api/v1/claims/{segment(reply['id'])}")
     line(f"{row['id']} ({row['name']}) is {said(row)}")

@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session
+from headway.cli.ask import Session, json_flag, pass_session, quiet_flag
 from headway.cli.saying import Priority, said_body, said_options
 from headway.cli.wishes import report, select, whom
 
-CLEARS = ("max_runtime_s", "stall_after_s", "goal", "colour")
+CLEARS = ("max_runtime_s", "stall_after_s", "oom_exit_code", "goal", "colour")
 
 NAMES = {"max-time": "max_runtime_s", "stall-after": "stall_after_s"}
 
@@ -23,10 +23,13 @@ NAMES = {"max-time": "max_runtime_s", "stall-after": "stall_after_s"}
     "--no",
     "without",
     multiple=True,
-    type=click.Choice(["max-time", "stall-after", "goal", "colour", "tags", "labels", "after", "after-ok"]),
+    type=click.Choice(
+        ["max-time", "stall-after", "oom-exit-code", "goal", "colour", "tags", "labels", "after", "after-ok"]
+    ),
     help="Take that away. May be repeated.",
 )
 @click.option("-n", "--dry-run", is_flag=True, help="Only say whom it would be for.")
+@quiet_flag
 @json_flag
 @pass_session
 @click.pass_context
@@ -38,6 +41,7 @@ def edit(
     all_: bool,
     without: tuple[str, ...],
     dry_run: bool,
+    quiet: bool,
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -55,19 +59,28 @@ def edit(
     if not changes:
         raise click.UsageError("say what to change, such as --priority high. `headway edit --help` lists it.")
     client = session.client()
-    report(ctx, client, select(client, "edit", targets, all_, dry_run, changes=changes), "edit", as_json)
+    reply = select(client, "edit", targets, all_, dry_run, changes=changes)
+    report(ctx, client, reply, "edit", as_json, quiet)
 
 
 @click.command()
 @click.argument("targets", metavar="ID... ", nargs=-1, required=True)
 @click.argument("value", metavar="PRIORITY", type=Priority())
+@click.option("-n", "--dry-run", is_flag=True, help="Only say whom it would be for.")
+@quiet_flag
 @json_flag
 @pass_session
 @click.pass_context
 def priority(
-    ctx: click.Context, session: Session, targets: tuple[str, ...], value: int, as_json: bool
+    ctx: click.Context,
+    session: Session,
+    targets: tuple[str, ...],
+    value: int,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
 ) -> None:
     """Change the priority of jobs: 0 to 100, or background, normal, high. A point is worth half an hour of waiting."""
     client = session.client()
-    reply = select(client, "edit", targets, False, False, changes={"priority": value})
-    report(ctx, client, reply, "priority", as_json)
+    reply = select(client, "edit", targets, False, dry_run, changes={"priority": value})
+    report(ctx, client, reply, "priority", as_json, quiet)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from headway.cli.ask import Session, pass_session, tell
+from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
 
 
 @click.command()
@@ -14,8 +14,16 @@ from headway.cli.ask import Session, pass_session, tell
 @click.option("--example", is_flag=True, help="With a service and a job to start from.")
 @click.option("--port", "ports", multiple=True, type=click.IntRange(1, 65535), help="Look there too.")
 @click.option("-n", "--dry-run", is_flag=True, help="Print it, and write nothing.")
+@json_flag
 @pass_session
-def init(session: Session, file: Path | None, example: bool, ports: tuple[int, ...], dry_run: bool) -> None:
+def init(
+    session: Session,
+    file: Path | None,
+    example: bool,
+    ports: tuple[int, ...],
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Find GPUs and running model servers, and write a config that only watches (mode shadow).
 
     Looks at the usual ports of vLLM, SGLang, llama.cpp, Ollama, ComfyUI and LM Studio, and at programs named like
@@ -25,6 +33,9 @@ def init(session: Session, file: Path | None, example: bool, ports: tuple[int, .
 
     place = file.absolute() if file else Path(session.paths().config_file)
     made = app.init(place, ports, example, dry_run)
+    if as_json:
+        show_json({"file": str(place), "written": not dry_run, "config": made})
+        return
     if dry_run:
         click.echo(made, nl=False)
         return

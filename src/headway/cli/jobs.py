@@ -8,6 +8,7 @@ import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.tables import age, state, table
+from headway.cli.watching import watch_flag
 from headway.core.words import JOB_STATES
 
 
@@ -23,6 +24,7 @@ from headway.core.words import JOB_STATES
 @click.option("-q", "--quiet", is_flag=True, help="Only ids.")
 @json_flag
 @pass_session
+@watch_flag
 def ps(
     session: Session,
     all_: bool,

@@ -9,6 +9,7 @@ import click
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.duration import Duration
 from headway.cli.tables import age, line, said, sized, state, table
+from headway.cli.watching import watch_flag
 from headway.client import Client, segment
 
 
@@ -22,6 +23,7 @@ def lease() -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Only ids.")
 @json_flag
 @pass_session
+@watch_flag
 def ls(session: Session, all_: bool, quiet: bool, as_json: bool) -> None:
     """List them: those that hold devices, then the line in its order."""
     rows = listed(session.client(), all_)

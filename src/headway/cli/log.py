@@ -51,6 +51,22 @@ def log(session: Session, target: str, lines: int, number: int | None, follow: b
             sys.stdout.buffer.flush()
 
 
+@click.command()
+@click.argument("target", metavar="ID")
+@click.option(
+    "-n",
+    "lines",
+    default=10,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="Begin with the last lines.",
+)
+@click.pass_context
+def follow(ctx: click.Context, target: str, lines: int) -> None:
+    """Print what a job or a server prints, until it is over or Ctrl-C: `headway log -f`."""
+    ctx.invoke(log, target=target, lines=lines, number=None, follow=True, as_json=False)
+
+
 def _tail(client: Client, target: str, lines: int, number: int | None = None) -> dict[str, Any]:
     found: dict[str, Any] = client.get(f"/api/v1/holders/{segment(target)}/log", lines=lines, run=number)
     return found

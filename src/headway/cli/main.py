@@ -20,6 +20,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "queue": ("queue", "queue"),
         "why": ("why", "why"),
         "log": ("log", "log"),
+        "follow": ("log", "follow"),
         "lease": ("lease", "lease"),
         "events": ("events", "events"),
         "show": ("show", "show"),
@@ -57,6 +58,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Run Headway": {
         "init": ("init", "init"),
         "check": ("check", "check"),
+        "doctor": ("doctor", "doctor"),
         "config": ("config", "config"),
         "up": ("up", "up"),
         "down": ("up", "down"),

@@ -8,6 +8,7 @@ import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.tables import age, line, queue_held_said, said
+from headway.cli.watching import watch_flag
 from headway.client import segment
 
 
@@ -15,6 +16,7 @@ from headway.client import segment
 @click.argument("verb", metavar="[hold|release]", required=False, type=click.Choice(["hold", "release"]))
 @json_flag
 @pass_session
+@watch_flag
 def queue(session: Session, verb: str | None, as_json: bool) -> None:
     """Say how long all jobs that run or wait still take, in device hours too, and who is next.
 

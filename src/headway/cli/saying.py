@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -41,6 +42,23 @@ class Pair(click.ParamType[tuple[str, str]]):
         return name, rest
 
 
+class CommandLine(click.ParamType[list[str]]):
+    """A command in one word of the shell: split as a shell does, and run without one."""
+
+    name = "CMD"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
+        if isinstance(value, list):
+            return value
+        try:
+            argv = shlex.split(str(value))
+        except ValueError as error:
+            self.fail(f"{value!r} cannot be split into words: {error}", param, ctx)
+        if not argv or not argv[0]:
+            self.fail("it is empty: a command begins with a program", param, ctx)
+        return argv
+
+
 def said_options(function: F) -> F:
     """Adds the options; the command gets them all as keywords, see `said_body`."""
     options = (
@@ -68,6 +86,11 @@ def said_options(function: F) -> F:
             "stall_after_s",
             type=Duration(),
             help="Tell me when it shows no sign of work for so long.",
+        ),
+        click.option(
+            "--oom-exit-code",
+            type=click.IntRange(1, 255),
+            help="Exit code that means out of memory; what most frameworks print is known without it.",
         ),
         click.option("--goal", help="What it is for, in your words."),
         click.option("--tag", "tags", multiple=True, help="A word to find it by. May be repeated."),

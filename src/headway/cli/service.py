@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import Session, json_flag, pass_session, quiet_flag, show_json, tell
 from headway.cli.show import describe
 from headway.cli.tables import age, sized, state, table
+from headway.cli.watching import watch_flag
 from headway.client import segment
 
 
@@ -19,9 +20,11 @@ def service() -> None:
 
 @service.command("ls")
 @click.option("--others", is_flag=True, help="Model servers on this machine that Headway does not manage.")
+@quiet_flag
 @json_flag
 @pass_session
-def ls(session: Session, others: bool, as_json: bool) -> None:
+@watch_flag
+def ls(session: Session, others: bool, quiet: bool, as_json: bool) -> None:
     """List them."""
     if others:
         _others(session.client().get("/api/v1/servers"), as_json)
@@ -29,6 +32,10 @@ def ls(session: Session, others: bool, as_json: bool) -> None:
     rows = session.client().get("/api/v1/services")
     if as_json:
         show_json(rows)
+        return
+    if quiet:
+        for row in rows:
+            click.echo(row["id"])
         return
     table(
         ("NAME", "STATE", "FOR", "MEMORY", "IN FLIGHT", "WAITING", "WHY"),

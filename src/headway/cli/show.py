@@ -8,6 +8,7 @@ import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.tables import age, line, paint, sized, state, table
+from headway.cli.watching import watch_flag
 from headway.client import segment
 
 LABELS = {
@@ -43,6 +44,7 @@ RUNS = 10
 @click.argument("target", metavar="ID")
 @json_flag
 @pass_session
+@watch_flag
 def show(session: Session, target: str, as_json: bool) -> None:
     """Show one job, service or lease, by its id or name."""
     client = session.client()

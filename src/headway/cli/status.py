@@ -19,6 +19,7 @@ from headway.cli.tables import (
     state,
     table,
 )
+from headway.cli.watching import watch_flag
 
 SHOWN = 10
 
@@ -26,6 +27,7 @@ SHOWN = 10
 @click.command()
 @json_flag
 @pass_session
+@watch_flag
 def status(session: Session, as_json: bool) -> None:
     """Show devices with their holders, services, and jobs with the reason for each."""
     found = session.client().get("/api/v1/status", queued=50 if as_json else SHOWN)

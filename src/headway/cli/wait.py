@@ -18,6 +18,7 @@ from headway.cli.ask import (
     show_json,
     tell,
 )
+from headway.cli.groups import members
 from headway.cli.tables import line, said
 from headway.client import Client, segment
 from headway.core.words import ENDED
@@ -37,10 +38,13 @@ WELL = ("done", "released", "gone")  # how jobs, leases and claims end as they s
 def wait(
     ctx: click.Context, session: Session, targets: tuple[str, ...], limit_s: float | None, as_json: bool
 ) -> None:
-    """Wait until every ID, of jobs or leases, is over. Exit 0 if all ended well, else 1; 69 if no daemon answers."""
+    """Wait until every ID, of jobs or leases, is over. Exit 0 if all ended well, else 1; 69 if no daemon answers.
+
+    Each ID is an id, a name, or a group of jobs such as tag=eval: those that it has now.
+    """
     client = session.client()
     deadline_s = None if limit_s is None else time.monotonic() + limit_s
-    open_, rows = list(targets), dict[str, dict[str, Any]]()
+    open_, rows = members(client, targets, ended=True), dict[str, dict[str, Any]]()
     away_since_s: float | None = None
     met = False  # one that is being restarted is waited for; where there never was one, that is the answer
     while open_:

@@ -6,6 +6,7 @@ import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
 from headway.cli.tables import line
+from headway.cli.watching import watch_flag
 from headway.client import segment
 
 
@@ -13,6 +14,7 @@ from headway.client import segment
 @click.argument("target", metavar="ID")
 @json_flag
 @pass_session
+@watch_flag
 def why(session: Session, target: str, as_json: bool) -> None:
     """Say why a job, service or lease is, or is not, running, and what would help."""
     found = session.client().get(f"/api/v1/why/{segment(target)}")

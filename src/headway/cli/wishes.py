@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import EXITS, FAILED, Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import EXITS, FAILED, Session, json_flag, pass_session, quiet_flag, show_json, tell
 from headway.cli.tables import line, said
 from headway.client import Client, segment
 from headway.errors import Refused
@@ -61,7 +61,9 @@ def select(
     return reply
 
 
-def report(ctx: click.Context, client: Client, reply: dict[str, Any], verb: str, as_json: bool) -> None:
+def report(
+    ctx: click.Context, client: Client, reply: dict[str, Any], verb: str, as_json: bool, quiet: bool = False
+) -> None:
     """What became of each; exit 1 if it was refused for one of them.
 
     Raises:
@@ -72,6 +74,9 @@ def report(ctx: click.Context, client: Client, reply: dict[str, Any], verb: str,
         raise Refused(results[0]["code"], results[0]["detail"], **results[0]["facts"])
     if as_json:
         show_json(results)
+    elif quiet:
+        for one in (one for one in results if one["accepted"]):
+            click.echo(one["id"])
     elif reply["dry_run"]:
         for one in results:
             line(_called(client, one["id"])[0])
@@ -80,10 +85,11 @@ def report(ctx: click.Context, client: Client, reply: dict[str, Any], verb: str,
         for one in results if len(results) <= WORDS else ():
             if one["accepted"]:
                 line(_told(client, one["id"], verb))
-        for one in (one for one in results if not one["accepted"]):
-            tell(f"headway: {one['id']}: {one['detail']}")
         if len(results) > WORDS:
             line(f"{verb}: {sum(one['accepted'] for one in results)} of {len(results)}")
+    if not as_json:
+        for one in (one for one in results if not one["accepted"]):
+            tell(f"headway: {one['id']}: {one['detail']}")
     if refused := next((one for one in results if not one["accepted"]), None):
         ctx.exit(EXITS.get(refused["code"], FAILED))
 
@@ -114,6 +120,7 @@ def _command(verb: str) -> click.Command:
     @click.option("--all", "all_", is_flag=True, help="All jobs that it can be said of.")
     @click.option("--reason", help="Why; shown with it.")
     @click.option("-n", "--dry-run", is_flag=True, help="Only say whom it would be for.")
+    @quiet_flag
     @json_flag
     @pass_session
     @click.pass_context
@@ -125,14 +132,14 @@ def _command(verb: str) -> click.Command:
         all_: bool,
         reason: str | None,
         dry_run: bool,
+        quiet: bool,
         as_json: bool,
         **more: Any,
     ) -> None:
         whom(verb, targets, all_)
         client = session.client()
-        report(
-            ctx, client, select(client, name, targets, all_, dry_run, reason=reason, **more), verb, as_json
-        )
+        reply = select(client, name, targets, all_, dry_run, reason=reason, **more)
+        report(ctx, client, reply, verb, as_json, quiet)
 
     run.params += OPTIONS.get(verb, [])
     return run

@@ -21,7 +21,7 @@ def adhoc(fields: Mapping[str, Any], moves: Mapping[str, Moves]) -> JobSpec:
 
     Args:
         fields: as the API's body names them: argv, and where given name, gpu (size on each GPU), gpus, placement,
-            priority, after, driver, cwd, env, options (further keys of a [job.NAME] table).
+            priority, after, driver, cwd, env, options (further keys of a [job.NAME] table, as a config has them).
 
     Raises:
         Refused: with code `invalid_job` and every problem in words.
@@ -34,7 +34,7 @@ def adhoc(fields: Mapping[str, Any], moves: Mapping[str, Moves]) -> JobSpec:
     table |= given
     try:
         if gpu is not None and (size := parse_size(gpu)) > 0:
-            table["memory"] = {"running": size}
+            table["memory"] = {**table.get("memory", {}), "running": size}
         elif gpu is not None:
             table["gpus"] = 0
         job = JobConfig.model_validate(table)

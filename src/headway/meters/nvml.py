@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from platform import node as node_name
 from typing import Any
 
@@ -46,6 +46,13 @@ _NO_LIST = {
     pynvml.NVML_ERROR_INSUFFICIENT_SIZE,  # more processes started than there was room for
 }
 
+_COMPUTE = {
+    pynvml.NVML_COMPUTEMODE_DEFAULT: "default",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_THREAD: "exclusive_thread",
+    pynvml.NVML_COMPUTEMODE_PROHIBITED: "prohibited",
+    pynvml.NVML_COMPUTEMODE_EXCLUSIVE_PROCESS: "exclusive_process",
+}
+
 Processes = tuple[tuple[int, int | None], ...]
 
 
@@ -71,12 +78,16 @@ class _Failed:
 class Session:
     """One NVML session and the GPUs it showed when it began.
 
+    Args:
+        node: first part of every device id.
+        traits: each reading tells the GPUs' settings too.
+
     Raises:
         Broken: there is no driver, no library, or no right to use them.
     """
 
-    def __init__(self, node: str) -> None:
-        self._node = node
+    def __init__(self, node: str, traits: bool = False) -> None:
+        self._node, self._traits = node, traits
         at_s = boottime_s()
         try:
             pynvml.nvmlInit()
@@ -95,16 +106,19 @@ class Session:
         broken: list[_Failed] = []
         for gpu in self._gpus:
             try:
-                devices.append(_read(self._node, gpu))
+                devices.append(self._told(gpu, _read(self._node, gpu)))
             except pynvml.NVMLError as error:
                 failed = _Failed(error.value)
                 if failed.code in _SESSION:
                     broken.append(failed)
-                devices.append(_unread(self._node, gpu, failed.words))
+                devices.append(self._told(gpu, _unread(self._node, gpu, failed.words)))
         reading = Reading(at_s=at_s, devices=tuple(devices))
         if broken and len(broken) == len(self._gpus):
             raise Broken(reading)
         return reading
+
+    def _told(self, gpu: _Gpu, reading: DeviceReading) -> DeviceReading:
+        return replace(reading, extra={**reading.extra, **dict(_traits(gpu))}) if self._traits else reading
 
 
 def _gpu(index: int) -> _Gpu:
@@ -195,6 +209,15 @@ def _extra(gpu: _Gpu) -> Iterator[tuple[str, Any]]:
         yield "power_w", power_mw / 1000
 
 
+def _traits(gpu: _Gpu) -> Iterator[tuple[str, Any]]:
+    """Settings that people make with nvidia-smi; None: this GPU or driver does not tell."""
+    mode = _maybe(lambda: pynvml.nvmlDeviceGetMigMode(gpu.handle))
+    yield "mig", False if mode is None else bool(mode[0])  # most cards do not know the word
+    persistence = _maybe(lambda: pynvml.nvmlDeviceGetPersistenceMode(gpu.handle))
+    yield "persistence", None if persistence is None else bool(persistence)
+    yield "compute_mode", _COMPUTE.get(_maybe(lambda: pynvml.nvmlDeviceGetComputeMode(gpu.handle)))
+
+
 def _maybe(call: Callable[[], Any]) -> Any:
     try:
         return call()
@@ -206,13 +229,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="headway.meters.nvml", description=__doc__)
     parser.add_argument("--node", default=node_name(), help="first part of every device id")
     parser.add_argument("--once", action="store_true", help="print one reading and end")
+    parser.add_argument("--traits", action="store_true", help="with each GPU's settings")
     args = parser.parse_args()
     session: Session | None = None
 
     def read() -> Reading:
         nonlocal session
         if session is None:
-            session = Session(args.node)
+            session = Session(args.node, args.traits)
         return session.read()
 
     return serve(read, args.once)

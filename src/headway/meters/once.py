@@ -12,8 +12,13 @@ LIMIT_S = 15.0  # without persistence mode the first look at a GPU takes seconds
 ARGV = (sys.executable, "-m", "headway.meters.nvml", "--once")
 
 
-def read_once(argv: tuple[str, ...] = ARGV, limit_s: float = LIMIT_S) -> Reading:
-    """What NVML shows now, read by a process of its own: it can hang. A failure is the reading's `trouble`."""
+def read_once(argv: tuple[str, ...] = ARGV, limit_s: float = LIMIT_S, traits: bool = False) -> Reading:
+    """What NVML shows now, read by a process of its own: it can hang. A failure is the reading's `trouble`.
+
+    Args:
+        traits: with each GPU's settings, such as persistence mode.
+    """
+    argv = (*argv, "--traits") if traits else argv
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=limit_s)
         return decode(done.stdout)

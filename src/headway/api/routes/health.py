@@ -37,6 +37,7 @@ class Health:
     link: Literal["ok", "no_gate", "not_connected"]
     gates_living: int
     gates_connected: int
+    version: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,13 @@ async def healthz(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
         link = "not_connected" if living else "no_gate"
     stuck = age_s > STUCK_AFTER_S
     body = Health(
-        "stuck" if stuck else "ok", round(age_s, 3), parts.hub.revision, link, len(living), len(connected)
+        "stuck" if stuck else "ok",
+        round(age_s, 3),
+        parts.hub.revision,
+        link,
+        len(living),
+        len(connected),
+        parts.version,
     )
     return answer(Health, body, 503 if stuck else 200)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import Field
@@ -19,6 +19,7 @@ from headway.api.selecting import tests
 from headway.core import rows, view, words
 from headway.core.commands import AddJob, EditJob, Verb
 from headway.core.decide import never_fits
+from headway.core.job_rows import step_aside
 from headway.core.model import Job, JobSpec, Rank, Want
 from headway.core.phrases import sentence
 from headway.errors import NotFound, Refused
@@ -71,7 +72,12 @@ async def log(
     return await log_of(parts, _job(parts, target).id, lines, run)
 
 
-@router.post("", status_code=202, response_model=Accepted, openapi_extra=needs("submit"))
+DRY: dict[int | str, dict[str, Any]] = {
+    200: {"model": Accepted, "description": "With `dry_run`: what it would be; nothing was queued."}
+}
+
+
+@router.post("", status_code=202, response_model=Accepted, responses=DRY, openapi_extra=needs("submit"))
 async def add(
     body: AddBody, parts: Annotated[Parts, Depends(parts_of)], peer: Annotated[Peer, Depends(peer_of)]
 ) -> Response:
@@ -79,9 +85,13 @@ async def add(
     if body.argv is not None:
         peer.check("exec")
     spec = _spec(parts, body)
+    if body.dry_run:
+        return answer(Accepted, _would_be(parts, spec), 200)
     reply = await parts.submit(AddJob(spec=spec, recipe=body.recipe, hold=body.hold, by=peer.name))
     check(reply)
-    accepted = replace(Accepted.of(reply), warning=_never_fits(parts, reply.holder))
+    added = parts.hub.snapshot.holders.get(reply.holder or "")
+    warning = _never_fits(parts, added) if isinstance(added, Job) else None
+    accepted = replace(Accepted.of(reply), warning=warning)
     return answer(Accepted, accepted, 202, {"Location": f"/api/v1/jobs/{reply.holder}"})
 
 
@@ -119,12 +129,21 @@ def _job(parts: Parts, target: str) -> Job:
     return found
 
 
-def _never_fits(parts: Parts, hid: str | None) -> str | None:
+def _would_be(parts: Parts, spec: JobSpec) -> Accepted:
+    job = Job(id="new", spec=spec, forms=spec.forms)
+    facts = {
+        "name": spec.name,
+        "driver": spec.driver,
+        "placement": spec.placement,
+        "priority": spec.priority,
+        "step_aside": step_aside(job),
+    }
+    return Accepted(True, None, "dry_run", parts.hub.revision, _never_fits(parts, job), facts)
+
+
+def _never_fits(parts: Parts, job: Job) -> str | None:
     """Words for a job that could not start even on devices that are empty; it is queued all the same."""
     snapshot = parts.hub.snapshot
-    job = snapshot.holders.get(hid or "")
-    if not isinstance(job, Job):
-        return None
     no = never_fits(Want(holder=job, form=job.top, rank=(Rank.JOB, job.key, job.id)), snapshot)
     return sentence(no.code, no.facts, snapshot) if no and snapshot.devices else None
 
@@ -139,7 +158,7 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
                 f"no recipe [job.{body.recipe}] in the config; it has: {known}.", target=body.recipe
             )
     else:
-        fields = body.model_dump(exclude_none=True, exclude={"recipe", "hold", *Said.model_fields})
+        fields = body.model_dump(exclude_none=True, exclude={"recipe", "hold", "dry_run", *Said.model_fields})
         if body.name is not None and not NAME.fullmatch(body.name):
             raise Refused("invalid_job", f"the name {body.name!r} cannot be used: {NAME_WORDS}.")
         if str(body.gpu).isdigit():
