@@ -154,3 +154,10 @@ class MemoryNotReleased(HeadwayError):
             held_bytes=held_bytes,
             expected_bytes=expected_bytes,
         )
+
+
+class LogUnreadable(HeadwayError):
+    """A request log or trace that `headway replay` cannot use."""
+
+    code = "log_unreadable"
+    http_status = 422

@@ -67,6 +67,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
         "completion": ("completion", "completion"),
+        "replay": ("replay", "replay"),
         "sim": ("sim", "sim"),
     },
 }
