@@ -6,7 +6,6 @@ comes; the price says how many seconds of job time one second of waiting must ea
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +17,7 @@ from headway.core.forecast import Quiet
 from headway.core.pauses import BINS, EDGES, places
 
 LEAST_SHARE: Final = 1e-4  # quiet less likely than this is not looked at
-LEDGER_REQUESTS: Final = 1000.0  # the ledger remembers about so many; a debt of as many is a full one
-STEEPNESS: Final = 4.0  # a full debt raises the price by e to this
 EXACT_SAVES: Final = 4  # saved intervals that are counted one by one; the rest as if spread evenly
-FOLLOWERS_HALF_LIFE: Final = 50.0  # wakes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,56 +55,6 @@ class Costs:
             return ran_s, 0.0
         kept_s = ran_s // self.saved_every_s * self.saved_every_s
         return kept_s, ran_s - kept_s
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Knobs:
-    """What people set."""
-
-    wait_price: float = 4.0  # seconds of job time that one second of waiting must earn
-    max_mean_wait_s: float = 1.0  # over all requests
-    max_waiting_share: float = 0.15  # of the requests
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ledger:
-    """What waiting there was, the newest requests counting most."""
-
-    requests: float = 0.0
-    waited_s: float = 0.0
-    waited: float = 0.0
-    follower_s: float = 0.0  # extra seconds that those behind the first one wait, per wake
-
-    def counting(self, waited_s: float) -> Ledger:
-        """With one more request."""
-        keep = 1 - 1 / LEDGER_REQUESTS
-        return Ledger(
-            requests=self.requests * keep + 1,
-            waited_s=self.waited_s * keep + waited_s,
-            waited=self.waited * keep + (waited_s > 0),
-            follower_s=self.follower_s,
-        )
-
-    def woken(self, follower_s: float) -> Ledger:
-        """With one more wake, at which those behind the first waited so long together."""
-        new = 1 - 2 ** (-1 / FOLLOWERS_HALF_LIFE)
-        return Ledger(
-            requests=self.requests,
-            waited_s=self.waited_s,
-            waited=self.waited,
-            follower_s=self.follower_s + new * (follower_s - self.follower_s),
-        )
-
-
-def price(knobs: Knobs, ledger: Ledger) -> float:
-    """What a second of waiting costs now. The caps only ever raise it."""
-    mean_s, share, full = knobs.max_mean_wait_s, knobs.max_waiting_share, LEDGER_REQUESTS
-    debt = max(
-        0.0,
-        (ledger.waited_s - mean_s * ledger.requests) / (full * mean_s),
-        (ledger.waited - share * ledger.requests) / (full * share),
-    )
-    return knobs.wait_price * math.exp(STEEPNESS * min(1.0, debt))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,19 +148,20 @@ def _gains(area: Area, costs: Costs, count: int) -> list[float]:
 
 def _waits(area: Area, costs: Costs, count: int, follower_s: float) -> list[float]:
     """Seconds that the request which ends the quiet waits, and those behind it; per edge at which sleep begins."""
-    sleep_s, back_s, half_s = costs.sleep_s, costs.back_s(), costs.resume_s / 2
+    sleep_s, back_s, resume_s = costs.sleep_s, costs.back_s(), costs.resume_s
     if costs.abandons_sleep:
         first_s, slope = 0.0, costs.wake_s / sleep_s if sleep_s else 0.0
     else:
         first_s, slope = sleep_s + costs.wake_s, -1.0
     s0, a0 = area.shares[:count], area.beyond[:count]
     s1, a1 = area.moved(sleep_s, count)
-    s2, _ = area.moved(costs.swap_s(), count)
+    _, a2 = area.moved(costs.swap_s(), count)
     return [
         first_s * (here - slept)
         + slope * (a - b - sleep_s * slept)
-        + (slept - begun) * half_s
+        + resume_s * slept
+        - (b - c)
         + slept * back_s
         + here * follower_s
-        for here, slept, begun, a, b in zip(s0, s1, s2, a0, a1, strict=True)
+        for here, slept, a, b, c in zip(s0, s1, a0, a1, a2, strict=True)
     ]

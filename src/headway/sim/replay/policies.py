@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from headway.core.forecast import Answer, Forecast
+from headway.core.ledger import Knobs, Ledger, price
 from headway.core.pauses import Table
-from headway.core.worth import Costs, Knobs, Ledger, best_moment, price
+from headway.core.worth import Costs, best_moment
 
 DECISIONS_MAX = 50  # of one gap; the last one stands
 
@@ -82,10 +83,11 @@ class WhoComesBack:
         after_s = 0.0
         for _ in range(DECISIONS_MAX):
             began_s = time.thread_time()
+            now_s = quiet_from_s + after_s
             moment = best_moment(
-                self._forecast.quiet(quiet_from_s + after_s),
+                self._forecast.quiet(now_s),
                 self._costs,
-                price(self._knobs, self._ledger) if self._capped else self._knobs.wait_price,
+                price(self._knobs, self._ledger, now_s) if self._capped else self._knobs.wait_price,
                 self._ledger.follower_s,
             )
             self.decided_s += time.thread_time() - began_s
@@ -98,8 +100,8 @@ class WhoComesBack:
         return after_s
 
     def answered(self, answer: Answer, waited_s: float) -> None:
-        self._ledger = self._ledger.counting(waited_s)
+        self._ledger.count(answer.arrived_s, waited_s)
         self._forecast.learn(answer)
 
     def woken(self, follower_s: float) -> None:
-        self._ledger = self._ledger.woken(follower_s)
+        self._ledger.woken(follower_s)

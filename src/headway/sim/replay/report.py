@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from headway.config.pauses import shipped
-from headway.core.worth import Costs, Knobs
+from headway.core.ledger import Knobs
+from headway.core.worth import Costs
 from headway.errors import LogUnreadable
 from headway.sim.replay.frontier import geometric
 from headway.sim.replay.play import Outcome, play
