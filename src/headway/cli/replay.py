@@ -50,7 +50,7 @@ HEAD = ("POLICY", "GPU", "ASLEEP", "MEAN WAIT", "P95", "P99", "WAITED", "SWAPS",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 @click.pass_context
-def replay(ctx: click.Context, log: Path, service: str | None, as_json: bool, **options: Any) -> None:
+def replay(ctx: click.Context, /, log: Path, service: str | None, as_json: bool, **options: Any) -> None:
     """Play LOG against the gap policy: who would have waited, and what jobs would have won.
 
     LOG is Headway's request log (a file, or its folder) or a trace: a .csv or .csv.gz with the columns arrival_s,

@@ -22,6 +22,7 @@ NEW_SHARE: Final = 0.7  # of the conversations that began were begun by nobody w
 NEW_AFTER_S: Final = 3600.0
 NEW_HALF_LIFE: Final = 1000.0  # conversations
 RECENT_MAX: Final = 64  # more than the largest bucket of activity asks for
+LONG_QUIET_BIN: Final = bisect_right(EDGES, 60.0)  # from there on the nearest edge is near enough
 _NOTHING: Final = [0.0] * len(EDGES)
 
 
@@ -117,6 +118,8 @@ class Forecast:
             talks += 1
             i = bisect_right(EDGES, quiet_s) - 1
             share = (quiet_s - EDGES[i]) / (EDGES[i + 1] - EDGES[i])
+            if i > LONG_QUIET_BIN:
+                i, share = i + round(share), 0.0
             weights[talk.kind, i] = weights.get((talk.kind, i), 0.0) + 1 - share
             if share:
                 weights[talk.kind, i + 1] = weights.get((talk.kind, i + 1), 0.0) + share

@@ -18,7 +18,10 @@ BINS: Final = 96
 FIRST_S: Final = 0.5
 LAST_S: Final = 4 * 86400.0
 GONE_S: Final = 4 * 3600.0  # silent for so long: it never comes back
-EDGES: Final = (0.0, *(FIRST_S * (LAST_S / FIRST_S) ** (i / (BINS - 1)) for i in range(BINS)))
+EDGES: Final[tuple[float, ...]] = (
+    0.0,
+    *(FIRST_S * (LAST_S / FIRST_S) ** (i / (BINS - 1)) for i in range(BINS)),
+)
 HALF_LIFE: Final = 3000.0  # pauses of one kind until an old one counts half
 SHIPPED_WEIGHT: Final = 30.0  # pauses that the shipped table counts for
 PARENT_WEIGHT: Final = 30.0  # and, in it, all paces together for one pace

@@ -122,11 +122,16 @@ def best_moment(quiet: Quiet, costs: Costs, price: float, follower_s: float = 0.
     waits = _waits(area, costs, count, follower_s)
     values = list(map(sub, gains, map(mul, waits, [price] * count)))
     best = max(values)
-    found = {"price": price, "talks": quiet.talks, "quiet_s": quiet.lasting_s(0.8)}
-    if best <= 0:
-        return Moment(after_s=None, **found)
     i = values.index(best)
-    return Moment(after_s=EDGES[i], gain_s=gains[i], wait_s=waits[i], **found)
+    worth = best > 0
+    return Moment(
+        after_s=EDGES[i] if worth else None,
+        gain_s=gains[i] if worth else 0.0,
+        wait_s=waits[i] if worth else 0.0,
+        price=price,
+        talks=quiet.talks,
+        quiet_s=quiet.lasting_s(0.8),
+    )
 
 
 def _gains(area: Area, costs: Costs, count: int) -> list[float]:

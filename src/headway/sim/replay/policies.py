@@ -69,7 +69,7 @@ class WhoComesBack:
     ) -> None:
         """`capped` False: the price stands, whatever people waited. That is how a frontier is drawn."""
         self.name = name
-        self.knobs = {
+        self.knobs: Mapping[str, float] = {
             "wait_price": knobs.wait_price,
             "max_mean_wait": knobs.max_mean_wait_s,
             "max_waiting_share": knobs.max_waiting_share,

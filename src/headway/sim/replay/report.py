@@ -23,7 +23,7 @@ KNOBS: Final = {
     "max_waiting_share": "max_waiting_share",
 }
 COSTS: Final = {"sleep": "sleep_s", "wake": "wake_s", "resume": "resume_s", "park": "park_s"}
-FREEDOMS: Final = {"hides_park": "hides_park", "abandons_sleep": "abandons_sleep"}
+FREEDOMS: Final = ("hides_park", "abandons_sleep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +46,13 @@ class Setting:
                 raise ValueError(f"{word} is to be above 0")
             return replace(self, knobs=replace(self.knobs, **{KNOBS[word]: value}))
         if word in COSTS:
-            return replace(self, costs=replace(self.costs, **{COSTS[word]: value}))
+            changed: dict[str, Any] = {COSTS[word]: value}
+            return replace(self, costs=replace(self.costs, **changed))
         if word in FREEDOMS:
             if value not in (0, 1):
                 raise ValueError(f"{word} is 0 or 1, not {value:g}")
-            return replace(self, costs=replace(self.costs, **{FREEDOMS[word]: value == 1}))
+            allowed: dict[str, Any] = {word: value == 1}
+            return replace(self, costs=replace(self.costs, **allowed))
         known = ", ".join([*KNOBS, *COSTS, *FREEDOMS])
         raise ValueError(f"nothing is called {word!r}; there are {known}")
 
