@@ -70,7 +70,7 @@ def swept(requests: Sequence[Request], policies: Iterator[Policy], costs: Costs)
 def frontiers(trace: Trace, factor: float, costs: Costs) -> tuple[list[Point], list[Point], list[Point]]:
     """Hulls of ours, of fixed timeouts and of who knows the future; the future at the example costs."""
     usual = Costs()
-    prices = (Setting(costs=costs, knobs=Knobs(wait_price=one)) for one in geometric(1, 64, factor))
+    prices = (Setting(costs=costs, knobs=Knobs(wait_price=one)) for one in geometric(1, 512, factor))
     return (
         hull(swept(trace.requests, (ours(one, capped=False) for one in prices), costs)),
         hull(swept(trace.requests, map(Fixed, geometric(1, 14400, 2**0.5)), costs)),

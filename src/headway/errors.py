@@ -161,3 +161,10 @@ class LogUnreadable(HeadwayError):
 
     code = "log_unreadable"
     http_status = 422
+
+
+class NoPlot(HeadwayError):
+    """A picture cannot be drawn or written."""
+
+    code = "no_plot"
+    http_status = 501

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.errors import HeadwayError
-
-
-class NoPlot(HeadwayError):
-    """matplotlib is not installed."""
-
-    code = "no_plot"
-    http_status = 501
+from headway.errors import NoPlot
 
 
 def plot(document: Mapping[str, Any], path: Path) -> None:
