@@ -10,6 +10,10 @@ from typing import Any, Final
 
 HOUR_S: Final = 3600.0
 HOURS: Final = 24
+HORIZONS: Final = (
+    12,
+    HOURS,
+)  # a day's first half slides out of it: its second half alone is to keep the caps too
 LEAST_REQUESTS: Final = 100.0  # fewer in a day say little: a share is taken of so many
 EASE: Final = 0.9  # of a cap; from there on the price rises
 STEEPNESS: Final = 6.0  # at the cap it is e to this as high
@@ -95,10 +99,12 @@ class Ledger:
 
 def debt(knobs: Knobs, ledger: Ledger, now_s: float) -> float:
     """How far waiting is into what is left of the caps: 0 up to 90 % of them, 1 at the nearer one."""
-    waits = ledger.over(now_s, HOURS)
-    requests = max(waits.requests, LEAST_REQUESTS)
-    share, mean_s = waits.waited / requests, waits.waited_s / requests
-    used = max(share / knobs.max_waiting_share, mean_s / knobs.max_mean_wait_s)
+    used = 0.0
+    for hours in HORIZONS:
+        waits = ledger.over(now_s, hours)
+        requests = max(waits.requests, LEAST_REQUESTS)
+        share, mean_s = waits.waited / requests, waits.waited_s / requests
+        used = max(used, share / knobs.max_waiting_share, mean_s / knobs.max_mean_wait_s)
     return min(DEBT_MAX, max(0.0, (used - EASE) / (1 - EASE)))
 
 
