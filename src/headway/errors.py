@@ -154,3 +154,17 @@ class MemoryNotReleased(HeadwayError):
             held_bytes=held_bytes,
             expected_bytes=expected_bytes,
         )
+
+
+class LogUnreadable(HeadwayError):
+    """A request log or trace that `headway replay` cannot use."""
+
+    code = "log_unreadable"
+    http_status = 422
+
+
+class NoPlot(HeadwayError):
+    """A picture cannot be drawn or written."""
+
+    code = "no_plot"
+    http_status = 501

@@ -69,6 +69,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "daemon": ("up", "daemon"),
         "gate": ("up", "gate"),
         "completion": ("completion", "completion"),
+        "replay": ("replay", "replay"),
         "sim": ("sim", "sim"),
     },
 }

@@ -1,0 +1,1 @@
+"""What a policy would have made of a log of requests."""

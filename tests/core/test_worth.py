@@ -1,0 +1,147 @@
+"""Is a gap worth a swap: what holds for every curve, and a few that can be worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headway.core.forecast import Quiet
+from headway.core.ledger import HOUR_S, Knobs, Ledger, price
+from headway.core.pauses import EDGES
+from headway.core.worth import Costs, best_moment
+
+pytestmark = pytest.mark.core
+
+curves = st.lists(st.floats(0.3, 1.0), min_size=len(EDGES), max_size=len(EDGES)).map(
+    lambda steps: Quiet(shares=tuple(math.prod(steps[1 : i + 1]) for i in range(len(EDGES))), talks=1)
+)
+costs = st.builds(
+    Costs,
+    sleep_s=st.floats(0.1, 60),
+    wake_s=st.floats(0.1, 60),
+    resume_s=st.floats(0.1, 60),
+    park_s=st.floats(0.1, 60),
+    saved_every_s=st.sampled_from([0.0, 60.0, 600.0]),
+    hides_park=st.booleans(),
+    abandons_sleep=st.booleans(),
+)
+
+
+def exponential(mean_s: float) -> Quiet:
+    return Quiet(shares=tuple(math.exp(-edge_s / mean_s) for edge_s in EDGES), talks=1)
+
+
+@settings(max_examples=100, deadline=None)
+@given(curves, costs, st.floats(0, 100), st.floats(0, 30))
+def test_gain_and_wait_are_never_below_zero(
+    quiet: Quiet, costs: Costs, price: float, behind_s: float
+) -> None:
+    moment = best_moment(quiet, costs, price, behind_s)
+    assert moment.gain_s >= 0 and moment.wait_s >= -1e-9
+    assert (moment.after_s is None) == (moment.gain_s == 0)
+
+
+@settings(max_examples=100, deadline=None)
+@given(curves, costs, st.floats(0, 100), st.floats(0, 100))
+def test_a_higher_price_never_sleeps_sooner(quiet: Quiet, costs: Costs, low: float, more: float) -> None:
+    cheap, dear = best_moment(quiet, costs, low), best_moment(quiet, costs, low + more)
+    if dear.after_s is not None:
+        assert cheap.after_s is not None
+        assert dear.after_s >= cheap.after_s
+
+
+def test_a_quiet_that_is_sure_is_slept_through_at_once() -> None:
+    quiet = Quiet(shares=(1.0,) * len(EDGES), talks=0)
+    moment = best_moment(quiet, Costs(), 4.0)
+    assert moment.now
+    assert moment.gain_s == pytest.approx(EDGES[-1] - 12.75, rel=1e-3)
+    assert moment.wait_s == pytest.approx(4.5)
+
+
+def test_a_quiet_shorter_than_a_swap_is_never_slept_through() -> None:
+    assert best_moment(exponential(3.0), Costs(), 4.0).after_s is None
+
+
+def test_the_gain_of_an_exponential_quiet_is_its_mean_after_the_swap() -> None:
+    moment = best_moment(exponential(3600.0), Costs(), 4.0)
+    assert moment.now
+    assert moment.gain_s == pytest.approx(3600 * math.exp(-12.75 / 3600), rel=0.01)
+
+
+def test_a_job_that_keeps_whole_intervals_only_gains_less() -> None:
+    whole = best_moment(exponential(900.0), Costs(saved_every_s=600.0), 0.0)
+    begun, kept = math.exp(-12.75 / 900), math.exp(-600 / 900)
+    assert whole.gain_s == pytest.approx(600 * begun * kept / (1 - kept), rel=0.03)
+    assert whole.gain_s < best_moment(exponential(900.0), Costs(), 0.0).gain_s
+
+
+WAITS = {
+    "as sleep begins": (Costs(), 0.0, 13.5),
+    "half-way into sleep": (Costs(), 5.5, 8.0),
+    "as the job resumes": (Costs(), 11.0, 1.75 + 4.5),
+    "while it works": (Costs(), 100.0, 4.5),
+    "while it works, beside its park": (Costs(hides_park=True), 100.0, 2.5),
+    "a long park hides the wake": (Costs(hides_park=True, park_s=9.0), 100.0, 9.0),
+    "a sleep called off half-way": (Costs(abandons_sleep=True), 5.5, 1.25),
+}
+
+
+@pytest.mark.parametrize(("costs", "into_s", "wait_s"), WAITS.values(), ids=WAITS.keys())
+def test_waits(costs: Costs, into_s: float, wait_s: float) -> None:
+    assert costs.wait_s(into_s) == pytest.approx(wait_s)
+
+
+@settings(max_examples=40, deadline=None)
+@given(costs, st.floats(5, 5000))
+def test_the_expected_wait_is_what_waits_say(costs: Costs, mean_s: float) -> None:
+    """Summed over the curve itself, at the moment that was chosen."""
+    quiet = exponential(mean_s)
+    moment = best_moment(quiet, costs, 0.0)
+    if not moment.now:
+        return
+    steps, total = 1000, 0.0
+    until_s = costs.swap_s()
+    for n in range(steps):
+        a, b = until_s * n / steps, until_s * (n + 1) / steps
+        total += (quiet.at(a) - quiet.at(b)) * costs.wait_s((a + b) / 2)
+    total += quiet.at(until_s) * costs.wait_s(until_s)
+    assert moment.wait_s == pytest.approx(total, rel=0.03, abs=0.02)
+
+
+def ledger(requests: int, waited: int, wait_s: float, at_s: float = 0.0) -> Ledger:
+    made = Ledger()
+    for n in range(requests):
+        made.count(at_s, wait_s if n < waited else 0.0)
+    return made
+
+
+PRICES = {
+    "nothing known": (Ledger(), 4.0),
+    "well below both caps": (ledger(1000, 50, 4.0), 4.0),
+    "at nine tenths of the share": (ledger(1000, 135, 0.1), 4.0),
+    "at the share": (ledger(1000, 150, 0.1), 4 * math.e**6),
+    "at the mean": (ledger(1000, 100, 10.0), 4 * math.e**6),
+    "one in three of few requests": (ledger(6, 2, 4.0), 4.0),
+}
+
+
+@pytest.mark.parametrize(("found", "expected"), PRICES.values(), ids=PRICES.keys())
+def test_price(found: Ledger, expected: float) -> None:
+    assert price(Knobs(), found, 0.0) == pytest.approx(expected)
+
+
+def test_waiting_of_the_day_before_raises_no_price() -> None:
+    assert price(Knobs(), ledger(1000, 900, 9.0), 26 * HOUR_S) == 4.0
+
+
+def test_the_ledger_comes_back_as_it_was_saved() -> None:
+    made = ledger(50, 10, 2.0)
+    made.count(5 * HOUR_S, 3.0)
+    made.woken(2.0)
+    again = Ledger.from_doc(made.to_doc())
+    assert again.to_doc() == made.to_doc()
+    assert (again.over(5 * HOUR_S, 1).requests, again.over(5 * HOUR_S, 24).requests) == (1, 51)
+    assert again.total().share == pytest.approx(11 / 51)
