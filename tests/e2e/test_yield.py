@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -21,14 +22,14 @@ FREEZES_S = 10 * 0.2  # ten times what is promised
 THAWS_S = 1.0  # of quiet
 
 
-def beside(**more: object) -> Entry:
+def beside(**more: Any) -> Entry:
     """A job of two processes that draws frames beside the model."""
     job = render(placement="yield", **more)
     job.table["start"] = ["sh", "-c", 'sleep 600 & exec "$@"', "tree", *job.table["start"]]
     return job
 
 
-def both(stack: Up, **more: object) -> Stack:
+def both(stack: Up, **more: Any) -> Stack:
     """The model awake, and the job at work beside it."""
     headway = up(stack, config(tiny("chat", "8GiB"), beside(**more)))
     headway.wait_job("render", "running")
