@@ -184,6 +184,17 @@ REFUSED = {
     "recipe and command": ("/api/v1/jobs", {"recipe": "train", "argv": ["x"]}, None, 422, "invalid"),
     "a recipe has its own size": ("/api/v1/jobs", {"recipe": "train", "gpu": "1GiB"}, None, 422, "invalid"),
     "no size": ("/api/v1/jobs", {"argv": ["x"], "name": "x", "gpu": "lots"}, None, 422, "invalid_job"),
+    "a size without unit": ("/api/v1/jobs", {"argv": ["x"], "name": "x", "gpu": "12"}, None, 422, "invalid_job"),
+    "half a character": ("/api/v1/jobs", {"argv": ["x", "\ud800"]}, None, 422, "invalid"),
+    "half a character in a name": ("/api/v1/jobs", {"argv": ["x"], "labels": {"\udcff": "x"}}, None, 422, "invalid"),
+    "a NUL": ("/api/v1/jobs", {"argv": ["x"], "env": {"A": "x\0"}}, None, 422, "invalid"),
+    "half a character as a reason": ("/api/v1/jobs/j1/hold", {"reason": "\ud83d"}, None, 422, "invalid"),
+    "half a character as a target": ("/api/v1/select/hold", {"targets": ["\ud800"]}, None, 422, "invalid"),
+    "half a character in a lease": ("/api/v1/leases", {"purpose": "\ud800"}, None, 422, "invalid"),
+    "half a character in a claim": ("/api/v1/claims", {"match": "\ud800"}, None, 422, "invalid"),
+    "half a character in a window": (
+        "/api/v1/windows", {"kind": "no_model", "for_s": 1, "services": ["\ud800"]}, None, 422, "invalid"
+    ),
     "unknown field": ("/api/v1/jobs", {"argv": ["x"], "nmae": "x"}, None, 422, "invalid"),
     "unknown verb": ("/api/v1/jobs/j1/explode", {}, None, 422, "invalid"),
     "waits for nobody": ("/api/v1/jobs", {"recipe": "train", "after": ["nobody"]}, None, 404, "not_found"),

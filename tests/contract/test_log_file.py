@@ -20,6 +20,7 @@ log_file.log_to(pathlib.Path(sys.argv[1]))
 log = structlog.get_logger("headway")
 for number in range(int(sys.argv[2])):
     log.info("job.done", holder="j1", number=number)
+log.info("job.done", holder="\\ud800 \\u20ac \\x1b")
 try:
     1 / 0
 except ZeroDivisionError:
@@ -56,3 +57,39 @@ def test_the_file_is_bounded_and_keeps_the_newest(tmp_path: Path) -> None:
     assert all(path.stat().st_size < 6000 for path in tmp_path.iterdir())
     both = (tmp_path / "daemon.log.1").read_text() + file.read_text()
     assert "number=499" in both and "number=1 " not in both
+
+
+STDOUTS = {
+    "nobody reads it": "closed",
+    "its disk is full": "/dev/full",
+    "it is closed": None,
+    "its encoding has few letters": "latin-1",
+}
+
+
+@pytest.mark.parametrize("stdout", STDOUTS.values(), ids=STDOUTS.keys())
+def test_no_line_and_no_stdout_ends_the_program(tmp_path: Path, stdout: str | None) -> None:
+    file = tmp_path / "daemon.log"
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open("/dev/full", "wb") as full, open(os.devnull, "wb") as null:
+        at = {"closed": writer, "/dev/full": full.fileno()}.get(stdout or "", null.fileno())
+        begin = "import os; os.close(1)\n" if stdout is None else ""
+        done = subprocess.run(
+            [sys.executable, "-c", begin + LOGS, str(file), "3"],
+            stdout=at,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            env={
+                **os.environ,
+                "PYTHONPATH": str(ROOT / "src"),
+                "PYTHONIOENCODING": "latin-1" if stdout == "latin-1" else "utf-8",
+            },
+        )
+    os.close(writer)
+    text = (
+        file.read_text() + Path(f"{file}.1").read_text() if Path(f"{file}.1").exists() else file.read_text()
+    )
+    assert "number=2" in text and "\\ud800" in text
+    assert "a library said so" in done.stderr, "it went on to its end"

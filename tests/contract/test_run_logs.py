@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -100,3 +102,18 @@ def test_following_goes_on_over_a_rotation_without_a_gap(tmp_path: Path) -> None
     os.rename(log, tmp_path / "log.1")
     log.write_bytes(b"five\n")
     assert _rest(str(log), at) == (b"four\nfive\n", 5)
+
+
+async def test_one_that_writes_without_a_pause_is_kept_within_bounds_and_ends_when_it_is_told_to(
+    tmp_path: Path,
+) -> None:
+    largest = 1_000_000
+    runs = LinuxRuns(tmp_path / "runs", LogLimits(largest, kept=2, look_s=0.1))
+    runs.launch(RunSpec(id="r", holder="h", argv=("yes", "a line of no worth")))
+    directory = runs.directory("r")
+    await wait_until(lambda: (directory / "log.2").exists(), LIMIT_S)
+    assert all(path.stat().st_size <= 4 * largest for path in directory.glob("log.?"))
+    await asyncio.wait_for(runs.stop("r", 5.0), LIMIT_S)
+    await wait_until(lambda: (state := runs.read("r")) is not None and state.gone, LIMIT_S)
+    state = runs.read("r")
+    assert state is not None and state.exit is not None and state.exit.code == -signal.SIGTERM

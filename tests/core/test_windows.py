@@ -227,6 +227,26 @@ def test_the_model_is_stopped_a_job_runs_and_the_model_is_ready_at_the_end() -> 
     assert world.codes().count("window.ended") == 1
 
 
+def test_a_model_whose_window_is_short_stays_once_it_is_called_back() -> None:
+    """Also where a job would take it in a window, and however long its start was thought to take."""
+    world, _ = playing()
+    at_once = job_spec("night", 14, 1, placement="window")
+    world.job(at_once, Habit(bytes_=14 * GIB, residue=GIB, aside_s=2.0))
+    began_s, before = world.now_s, len(world.moves)
+    world.command(StartWindow(kind="no_model", for_s=25.0, services=("chat",)))
+    world.run(began_s + 24.5 - world.now_s)
+    assert world.form("chat") == "awake" and world.wrong == []
+    assert [move.form for _, move in world.moves[before:] if move.holder == "chat"] == ["stopped", "awake"]
+
+
+@pytest.mark.parametrize("placement", ["gap", "window"])
+def test_no_job_takes_the_memory_of_a_model_that_was_called_back(placement: Any) -> None:
+    scene = Scene(24).service(called_back=True, back_s=T0_S + 60, last_end_s=T0_S - 900)
+    scene = under(scene.job(job_spec(placement=placement), "stopped"), window())
+    no = verdict(scene, "train")
+    assert (no.code, no.until_s) == ("residency", T0_S + 60)
+
+
 def test_a_window_that_is_stopped_gives_the_model_back_at_once() -> None:
     world, _ = playing()
     world.command(StartWindow(kind="no_model", for_s=3000.0))

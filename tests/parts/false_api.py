@@ -21,6 +21,7 @@ from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
 from headway.core.rows import HostRow
+from headway.core.units import parse_size
 from headway.daemon.hub import StateHub
 from headway.drivers.lease import MOVES
 from headway.ports import AlertSent, FoundServer, Keeper, Pulse, Root
@@ -206,8 +207,8 @@ class Served:
 
 
 def made(fields: Mapping[str, Any]) -> JobSpec:
-    if fields.get("gpu") == "lots":
-        raise ValueError('gpu: "lots" is no size: write it like "16GiB"')
+    if "gpu" in fields:
+        parse_size(fields["gpu"])
     return JobSpec(name=fields["name"], driver="restart", forms=FORMS, moves=(), argv=tuple(fields["argv"]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Self
 
@@ -18,13 +19,36 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def whole_numbers(cls, given: Any) -> Any:
-        """JSON knows one kind of number: 4.0 is a whole one. `true` and `"4"` are none."""
+        """JSON knows one kind of number: 4.0 is a whole one. `true` and `"4"` are none. A text is UTF-8."""
         if not isinstance(given, dict):
             return given
+        if (place := next(_no_text(given), None)) is not None:
+            raise ValueError(f"{place.lstrip('.')}: is no text in UTF-8 without NUL")
         return {
             key: int(one) if isinstance(one, float) and one.is_integer() else one
             for key, one in given.items()
         }
+
+
+def _no_text(value: Any, place: str = "") -> Iterator[str]:
+    """Where a text is that JSON can write and no file, log or terminal can hold: half a character, or NUL.
+
+    A word of a command line that is not UTF-8 arrives like this too.
+    """
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            yield place
+        if "\0" in value:
+            yield place
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            yield from _no_text(one, f"{place}.{number}")
+    elif isinstance(value, Mapping):
+        for key, one in value.items():
+            yield from _no_text(key, place or "a name of a field")
+            yield from _no_text(one, f"{place}.{key}")
 
 
 def one_of(*choices: dict[str, Any]) -> ConfigDict:

@@ -38,7 +38,7 @@ def adhoc(fields: Mapping[str, Any], moves: Mapping[str, Moves]) -> JobSpec:
         elif gpu is not None:
             table["gpus"] = 0
         job = JobConfig.model_validate(table)
-        if wrong := [f"{problem.path[-1]} {problem.text}" for problem in job_problems(name, job)]:
+        if wrong := [f"{'.'.join(problem.path[2:])} {problem.text}" for problem in job_problems(name, job)]:
             raise ValueError("; ".join(wrong))
     except ValidationError as error:
         words = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())

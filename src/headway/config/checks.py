@@ -7,15 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+from headway.config.environment import env_problems
 from headway.config.placeholders import OURS as OURS_IN_TEXTS
 from headway.config.problems import Problem, did_you_mean
 from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.core.units import size_text
 
-OURS = {
-    "HEADWAY_JOB_ID", "HEADWAY_LEASE", "HEADWAY_PROGRESS_FILE", "HEADWAY_RUN_DIR", "HEADWAY_PID",
-    "CUDA_VISIBLE_DEVICES",
-}  # fmt: skip
 ID = re.compile(r"j\d+")  # a holder is found by its id or by its name
 DeviceTotals = Mapping[str, int | None]
 
@@ -54,6 +51,7 @@ def crossed(
         yield Problem(("alerts", "webhook_key_file"), "has no meaning without webhook: leave it out")
     for name, service in config.service.items():
         yield from _service(name, service)
+        yield from env_problems(("service", name), service)
         yield from _needs(("service", name), service, service.memory.awake, "awake", known)
     for name, job in config.job.items():
         yield from job_problems(name, job)
@@ -138,11 +136,6 @@ def _same_card(config: Config) -> Iterator[Problem]:
 def _needs(
     path: tuple[str, ...], holder: Holder, need: int | None, form: str, known: list[Known] | None
 ) -> Iterator[Problem]:
-    for variable in holder.env:
-        if variable in OURS:
-            yield Problem((*path, "env", variable), "is set by Headway: leave it out")
-        elif not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
-            yield Problem((*path, "env", variable), "is no name of a variable")
     if holder.gpus == 0:
         if need:
             yield Problem(
@@ -335,6 +328,7 @@ def steps_aside(job: JobConfig) -> bool:
 def job_problems(name: str, job: JobConfig) -> Iterator[Problem]:
     """What cannot be in one [job.NAME] together."""
     path = ("job", name)
+    yield from env_problems(path, job)
     if job.driver == "auto" and (job.park is None) != (job.resume is None):
         key, other = ("resume", "park") if job.resume is None else ("park", "resume")
         yield Problem((*path, key), f"is missing: {other} needs it, or leave both out")

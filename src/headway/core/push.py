@@ -96,7 +96,12 @@ def unserved(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | N
 
 
 def residency(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
-    """Nobody is pushed a moment after he came. It protects jobs from jobs only, never from requests."""
+    """Nobody is pushed a moment after he came. It protects jobs from jobs only, never from requests.
+
+    A model that was called back for the end of its window stays for that, or jobs would send it away in between.
+    """
+    if isinstance(victim, Service) and victim.called_back and isinstance(want.holder, Job):
+        return Verdict(code="residency", facts={"holder": victim.id}, until_s=victim.back_s)
     if victim.form != victim.top or (isinstance(victim, Job) and not isinstance(want.holder, Job)):
         return None
     until_s = victim.since_s + victim.spec.min_residency_s

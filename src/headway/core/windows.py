@@ -129,7 +129,7 @@ def in_place_of(want: Want, victim: Holder, s: Snapshot) -> Verdict | None:
 
 def lead_s(service: Service, s: Snapshot) -> float:
     """How long before its window's end it is called back: the jobs' park, then its own start, as measured."""
-    here = service.form_named(service.form)
+    here = service.form_named(service.form if service.form != service.top else deepest(service))
     start_s = here.leave_s if here is not None else None
     if start_s is None:
         start_s = min(service.spec.wake_limit_s, UNMEASURED_START_S)

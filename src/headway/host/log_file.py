@@ -6,6 +6,7 @@ import logging
 import logging.handlers
 import sys
 from collections.abc import MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,24 @@ class _Lines(logging.Formatter):
         return record.getMessage() if record.name == OURS else super().format(record)
 
 
+def _writable(text: str, encoding: str) -> str:
+    """What the encoding has no letter for becomes an escape."""
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+class _Stdout:
+    """Prints lines. Where nobody reads any more, or the disk is full, a line is dropped: the file has it."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def msg(self, line: str) -> None:
+        with suppress(OSError, ValueError):
+            print(_writable(line, sys.stdout.encoding), flush=True)
+
+    debug = info = warning = error = critical = exception = msg
+
+
 def log_to(path: Path) -> None:
     """Send what structlog says to stdout and to `path`, for the rest of this process.
 
@@ -35,15 +54,16 @@ def log_to(path: Path) -> None:
     shown = dev.ConsoleRenderer(colors=sys.stdout.isatty(), exception_formatter=dev.plain_traceback)
 
     def both(logger: Any, name: str, event: MutableMapping[str, Any]) -> str:
-        line = plain(logger, name, dict(event))
+        line = _writable(plain(logger, name, dict(event)), "utf-8")
         file.handle(logging.makeLogRecord({"name": OURS, "msg": line}))
         return str(shown(logger, name, event))
 
     structlog.configure(
+        logger_factory=_Stdout,
         processors=[
             structlog.processors.add_log_level,
             dev.set_exc_info,
             structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
             both,
-        ]
+        ],
     )

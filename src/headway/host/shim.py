@@ -29,7 +29,11 @@ RECORD_BYTES = 2048  # of each file, padded with blanks
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # exit codes, as shells use them
 GO = b"g"
 LOG_LOOK_S = 2.0  # how often we look how large the log is
+LOG_LOOK_MIN_S = 0.05  # and how often where it is written to without a pause
 COPY_BYTES = 1 << 20
+LARGEST_PARTS = (
+    2  # a part that is kept may have so many times the size at which a log begins anew, and one more
+)
 # What a terminal, a logout or a stop of somebody else's sends around. Only SIGKILL ends a shim early.
 MEANT_FOR_OTHERS = (
     signal.SIGTERM,
@@ -162,17 +166,23 @@ def start(spec: dict[str, Any], directory: str, lock: int) -> tuple[int, str]:
     return pid, error
 
 
-def copied(target: str) -> bool:
-    """Copy all that is in the log (our own output) to that file; what is added meanwhile too."""
+def copied(target: str, largest: int) -> bool:
+    """Copy the end of the log (our own output) to that file, and empty the log.
+
+    What is added meanwhile is copied too, up to `largest` bytes more: whoever writes faster than that loses lines, and
+    neither the disk nor the end of the run has to wait for him.
+    """
     half_made = f"{target}.tmp"
     try:
         with open("/proc/self/fd/1", "rb") as source, open(half_made, "wb") as file:
+            size = os.fstat(1).st_size
+            source.seek(max(0, size - LARGEST_PARTS * largest))
             while True:
-                while part := source.read(COPY_BYTES):
+                while source.tell() < size + largest and (part := source.read(COPY_BYTES)):
                     file.write(part)
                 file.flush()
-                if source.tell() >= os.fstat(1).st_size:
-                    break
+                if source.tell() >= min(os.fstat(1).st_size, size + largest):
+                    break  # and it is emptied at once: what comes in between would be lost
             os.ftruncate(1, 0)
     except OSError:
         with contextlib.suppress(OSError):
@@ -182,27 +192,50 @@ def copied(target: str) -> bool:
     return True
 
 
-def rotate(log: str, largest: int, kept: int) -> None:
+def rotate(log: str, largest: int, kept: int) -> int:
     """A log that grew too large begins anew; `kept` older parts stay as log.1 (the newest), log.2, ...
 
     By copy and truncate: whoever writes to it need not know. Where the disk has no room for a copy, older parts go
     first, and if that is not enough the log stays as it is.
+
+    Returns:
+        Bytes that it had.
     """
     try:
-        if os.fstat(1).st_size <= largest:
-            return
+        size = os.fstat(1).st_size
     except OSError:
-        return
+        return 0
+    if size <= largest:
+        return size
     older = [f"{log}.{number}" for number in range(1, kept + 1)]
     with contextlib.suppress(OSError):
         for here, there in zip(older[-2::-1], older[:0:-1], strict=True):
             if os.path.exists(here):
                 os.rename(here, there)
-    if not copied(older[0]):
+    if not copied(older[0], largest):
         for part in older:
             with contextlib.suppress(OSError):
                 os.unlink(part)
-        copied(older[0])
+        copied(older[0], largest)
+    return size
+
+
+def keep_within(log: str, largest: int, kept: int, every_s: float) -> None:
+    """Look at the log again and again, sooner where it grows fast: one timer at a time, so a look never meets another.
+
+    The handler runs while we wait for the end of children; what we start inherits neither it nor the timer.
+    """
+    next_s = min(every_s, LOG_LOOK_MIN_S)
+
+    def look(number: int, frame: object) -> None:
+        nonlocal next_s
+        size = rotate(log, largest, kept)
+        wanted_s = next_s * largest / size if size > largest else 2 * next_s
+        next_s = min(every_s, max(LOG_LOOK_MIN_S, wanted_s))
+        signal.setitimer(signal.ITIMER_REAL, next_s)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, next_s)
 
 
 def watch(leader: int, error: str, directory: str, scope: str | None) -> None:
@@ -240,10 +273,7 @@ def main() -> None:
     leader, error = start(spec, directory, lock)
     if largest:
         log = f"{directory}/{spec['log_name']}"
-        # the handler runs while we wait for the end of children; what we start inherits neither it nor the timer
-        signal.signal(signal.SIGALRM, lambda number, frame: rotate(log, largest, kept))
-        every_s = spec.get("log_look_s") or LOG_LOOK_S
-        signal.setitimer(signal.ITIMER_REAL, every_s, every_s)
+        keep_within(log, largest, kept, spec.get("log_look_s") or LOG_LOOK_S)
     watch(leader, error, directory, spec.get("scope"))
 
 

@@ -161,8 +161,8 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
         fields = body.model_dump(exclude_none=True, exclude={"recipe", "hold", "dry_run", *Said.model_fields})
         if body.name is not None and not NAME.fullmatch(body.name):
             raise Refused("invalid_job", f"the name {body.name!r} cannot be used: {NAME_WORDS}.")
-        if str(body.gpu).isdigit():
-            fields["gpu"] = f"{body.gpu}B"  # a bare number is bytes
+        if isinstance(body.gpu, int) or body.gpu == "0":
+            fields["gpu"] = f"{body.gpu}B"  # a number is bytes; a text says its unit
         try:
             spec = parts.make_job(fields)
         except ValueError as error:
