@@ -18,6 +18,7 @@ from headway.ports import Clock, Moved, Runs, Seen, Task
 if TYPE_CHECKING:
     from headway.sim.world import World
 
+CONNECT_S = 0.001
 MOVES: tuple[MoveRule, ...] = (
     MoveRule(source="awake", to="asleep", limit_s=30.0, frees=True, exclusive=True),
     MoveRule(source="awake", to="stopped", limit_s=30.0, frees=True),
@@ -28,15 +29,41 @@ MOVES: tuple[MoveRule, ...] = (
 
 
 class _Reply:
-    """One answer, as `async with session.request(...)` gives it."""
+    """One answer, as `async with session.request(...)` gives it. `limit_s` is like aiohttp's total timeout."""
 
-    def __init__(self, http: SimHttp, url: str) -> None:
-        self._http, self._url = http, url
+    def __init__(self, world: World, url: str, limit_s: float | None) -> None:
+        self._world, self._url, self._limit_s = world, url, limit_s
+        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
         self.status, self._body = 0, b""
 
     async def __aenter__(self) -> _Reply:
-        self.status, self._body = await self._http.ask(self._url)
+        """Raises aiohttp's errors: nobody listens, or the connection broke. TimeoutError: no answer in time."""
+        loop, parts = self._world.loop, urlsplit(self._url)
+        limit = loop.call_later(self._limit_s, self._late) if self._limit_s is not None else None
+        try:
+            await asyncio.sleep(CONNECT_S)
+            server = self._world.servers.get(parts.port or 0)
+            if server is None:
+                raise aiohttp.ClientConnectorError(cast(Any, _Key), ConnectionRefusedError())
+            self._answer = loop.create_future()
+            server.asked(parts.path, self._answered)
+            self.status, self._body = await self._answer
+        finally:
+            if limit is not None:
+                limit.cancel()
         return self
+
+    def _late(self) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(TimeoutError())
+
+    def _answered(self, status: int | None, body: bytes) -> None:
+        if self._answer is None or self._answer.done():
+            return
+        if status is None:
+            self._answer.set_exception(aiohttp.ServerDisconnectedError())
+        else:
+            self._answer.set_result((status, body))
 
     async def __aexit__(self, *_: object) -> None:
         pass
@@ -52,45 +79,11 @@ class SimHttp:
         self._world = world
 
     def request(self, verb: str, url: str, *, timeout: aiohttp.ClientTimeout, **_: Any) -> Any:
-        return _Timed(_Reply(self, url), timeout.total)
-
-    async def ask(self, url: str) -> tuple[int, bytes]:
-        """Raises aiohttp's errors: nobody listens, or the connection broke."""
-        parts = urlsplit(url)
-        await asyncio.sleep(0.001)
-        server = self._world.servers.get(parts.port or 0)
-        if server is None:
-            raise aiohttp.ClientConnectorError(cast(Any, _Key), ConnectionRefusedError())
-        answer: asyncio.Future[tuple[int, bytes]] = asyncio.get_running_loop().create_future()
-
-        def answered(status: int | None, body: bytes) -> None:
-            if answer.done():
-                return
-            if status is None:
-                answer.set_exception(aiohttp.ServerDisconnectedError())
-            else:
-                answer.set_result((status, body))
-
-        server.asked(parts.path, answered)
-        return await answer
+        return _Reply(self._world, url, timeout.total)
 
 
 class _Key:
     host, port, ssl, is_ssl = "127.0.0.1", 0, False, False
-
-
-class _Timed:
-    """A reply with a limit, like aiohttp's total timeout."""
-
-    def __init__(self, reply: _Reply, limit_s: float | None) -> None:
-        self._reply, self._limit_s = reply, limit_s
-
-    async def __aenter__(self) -> _Reply:
-        async with asyncio.timeout(self._limit_s):
-            return await self._reply.__aenter__()
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
 
 
 class SleeperDriver:

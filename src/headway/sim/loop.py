@@ -123,7 +123,12 @@ class SimLoop(asyncio.BaseEventLoop):
         if not ready and not self._stopping:  # type: ignore[attr-defined]
             if not timers:
                 raise Stuck(f"nothing can happen after t={self.now_s:.3f} s")
-            self.now_s = max(self.now_s, timers[0][0])
+            if timers[0][0] > self.now_s:
+                self.now_s, self._rounds = timers[0][0], 0
+        self._rounds += 1
+        if self._rounds > AT_ONCE_MAX:
+            due = ready[0] if ready else timers[0][1]
+            raise Stuck(f"somebody is due again and again at t={self.now_s:.6f} s: {due.callback}")
         while timers and timers[0][0] <= self.now_s:
             ready.append(heapq.heappop(timers)[1])
         for _ in range(len(ready)):
@@ -168,13 +173,6 @@ class SimLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> Call:
         return self.call_at(self.now_s + delay, callback, *args, context=context)
-
-    def _goes_to(self, at_s: float) -> None:
-        """Raises Stuck when time stands still."""
-        self._rounds = self._rounds + 1 if at_s == self.now_s else 0
-        if self._rounds > AT_ONCE_MAX:
-            raise Stuck(f"somebody is due again and again at t={self.now_s:.6f} s: {self._scheduled[0]}")  # type: ignore[attr-defined]
-        self.now_s = at_s
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, work: Any, **given: Any) -> asyncio.Task[Any]:
         task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 Answered = Callable[[int | None, bytes], None]  # status; None: the connection broke
 KILL_S = 0.02
 HAND_S = 40.0
+IS_SLEEPING, IS_AWAKE = b'{"is_sleeping":true}', b'{"is_sleeping":false}'
 
 
 @dataclass(slots=True)
@@ -164,14 +164,15 @@ class Server(Program):
 
     def asked(self, path: str, answered: Answered) -> None:
         """One call of its control routes; `answered` is called once, or never if it hangs."""
-        self._answers.append(answered)
         match path:
             case "/sleep":
+                self._answers.append(answered)
                 self._sleep(answered)
             case "/wake_up":
+                self._answers.append(answered)
                 self._wake(answered)
             case "/is_sleeping":
-                answered(200, json.dumps({"is_sleeping": self.form == "asleep"}).encode())
+                answered(200, IS_SLEEPING if self.form == "asleep" else IS_AWAKE)
             case "/busy":
                 answered(200, str(len(self.requests)).encode())
             case _:
