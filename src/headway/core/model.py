@@ -16,6 +16,10 @@ from headway.core.actions import Move as Move
 from headway.core.actions import OpenGate as OpenGate
 from headway.core.actions import Signal as Signal
 from headway.core.actions import Verdict as Verdict
+from headway.core.machine import NO_GAUGES as NO_GAUGES
+from headway.core.machine import NO_ROOM as NO_ROOM
+from headway.core.machine import Gauges as Gauges
+from headway.core.machine import HostRoom as HostRoom
 from headway.core.spec import BOTTOM as BOTTOM
 from headway.core.spec import GIB as GIB
 from headway.core.spec import LADDERS as LADDERS
@@ -288,19 +292,6 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gauges:
-    """What is nice to see of a device and decides nothing. None: its meter does not say."""
-
-    model: str | None = None
-    util_percent: float | None = None
-    temp_c: float | None = None
-    power_w: float | None = None
-
-
-NO_GAUGES = Gauges()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """One GPU as last read."""
 
@@ -345,16 +336,6 @@ class Want:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostRoom:
-    """Main memory of the machine, and the disk that Headway's own files are on. None: unknown."""
-
-    memory_free_bytes: int | None = None  # what programs can still have without swapping
-    memory_total_bytes: int | None = None
-    disk_free_bytes: int | None = None
-    disk_total_bytes: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueHold:
     """No job starts. `crashes`: as the daemon ended that often in a short while; 0: a person said so."""
 
@@ -373,7 +354,7 @@ class Snapshot:
     mode: Mode = "live"
     mode_by: str | None = None  # who set it by hand, where the config says the other one
     prod_only_by: str | None = None  # who said that only models run; None: jobs and leases may start
-    host: HostRoom = HostRoom()
+    host: HostRoom = NO_ROOM
     queue_hold: QueueHold | None = None
     crashes: tuple[float, ...] = ()  # starts of a daemon whose predecessor was not told to end, the last ones
     policy: Policy = field(default_factory=Policy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from headway.config.warnings import asks_nvml
-from headway.core.words import size
+from headway.core.units import size
 from headway.doctor.around import Around
 from headway.doctor.finding import Finding, ok, problem, unknown, warning
 from headway.ports import DeviceReading
