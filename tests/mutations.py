@@ -121,8 +121,8 @@ MUTATIONS: tuple[Mutation, ...] = (
         name="demand-unknown-dropped",
         breaks="right after a start jobs begin before the gates said who waits",
         file="rules.py",
-        old="    store_silent,\n    demand_unknown,\n)",
-        new="    store_silent,\n)",
+        old="    floor,\n    demand_unknown,\n)",
+        new="    floor,\n)",
         test="test_rules.py::test_admit",
     ),
     Mutation(

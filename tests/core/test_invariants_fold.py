@@ -218,7 +218,9 @@ def test_the_indexes_are_what_they_would_be_made_anew(
 
 
 def kept(s: Snapshot) -> tuple[Any, ...]:
-    return s.present, s.services, {lane: line for lane, line in s.queue.items() if line}
+    queue = {lane: line for lane, line in s.queue.items() if line}
+    named = {word: set(ids) for word, ids in s.named.items()}
+    return s.present, s.services, s.leases, named, set(s.followers), queue
 
 
 # ---------------------------------------------------------------- wishes
