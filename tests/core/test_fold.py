@@ -50,8 +50,9 @@ def starting(**given: Any) -> Scene:
     return scene.under_way("train", "stopped", "running")
 
 
-def leaving(to: str, **given: Any) -> Scene:
-    return Scene(24).job(PARKS, **given).under_way("train", "running", to)
+def leaving(to: str, ends_s: float | None = None, **given: Any) -> Scene:
+    """Asked one second ago to step aside; `ends_s`: since when to end."""
+    return Scene(24).job(PARKS, **given).under_way("train", "running", to, ends_s=ends_s)
 
 
 ENDS: dict[str, tuple[Scene, RunSeen, dict[str, Any]]] = {
@@ -109,6 +110,16 @@ ENDS: dict[str, tuple[Scene, RunSeen, dict[str, Any]]] = {
     ),
     "exit 0 before we asked it to park is done": (leaving("parked"), gone(at_s=NOW_S - 2), {"ended": "done"}),
     "exit 0 while it was being parked is done": (leaving("parked"), gone(), {"ended": "done"}),
+    "exit 0 before what was left of its tree was asked to end is done": (
+        leaving("stopped", ends_s=NOW_S - 0.2),
+        gone(at_s=NOW_S - 0.5),
+        {"ended": "done"},
+    ),
+    "exit 0 after the park had become a stop is no end of the job": (
+        leaving("stopped", ends_s=NOW_S - 0.5),
+        gone(at_s=NOW_S - 0.2),
+        {"ended": None},
+    ),
     "one that dies while it parks is on its way to the bottom": (
         leaving("parked"),
         gone(code=1),

@@ -145,6 +145,9 @@ def _move_asked(d: Draft, move: Move) -> None:
         if move.cause == "limit_passed":
             ends.failed(d, d.holders[holder.id], "limit_passed", limit_s=before.limit_at_s - before.started_s)
     told = before is not None and (before.shortfall_told or tell_shortfall(d, before))
+    ends_s = before.ends_s if before and before.frees else None
+    if ends_s is None and move.form == holder.bottom:
+        ends_s = d.now_s
     d.move(
         Pending(
             holder=move.holder,
@@ -156,6 +159,7 @@ def _move_asked(d: Draft, move: Move) -> None:
             started_s=before.started_s if before and before.frees else d.now_s,
             limit_at_s=d.now_s + move.limit_s,
             rung=move.rung,
+            ends_s=ends_s,
             creates=move.creates,
             run_id=move.run_id,
             kill=move.kill,

@@ -282,6 +282,7 @@ class Pending:
     step: Step = "asked"
     answered_s: float | None = None
     rung: int = 0  # how often it was escalated
+    ends_s: float | None = None  # since when it is asked to end, not only to step aside
     creates: bool = False
     run_id: str | None = None
     kill: bool = False  # no grace

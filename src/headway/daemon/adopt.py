@@ -47,6 +47,7 @@ INSTANTS = (
     "idle_since_s",
     "limit_at_s",
     "answered_s",
+    "ends_s",
     "asked_s",
     "granted_s",
     "expires_s",

@@ -36,7 +36,9 @@ class Card:
     index: int
     total_bytes: int
     lingering_bytes: int = 0  # of processes that ended, not given back yet
-    grown_s: float = float("-inf")  # when something that is not ours last grew on it
+    grown_s: float = float(
+        "-inf"
+    )  # when something that is not ours, or that nobody could see, last grew on it
 
 
 class Machine:
@@ -127,6 +129,8 @@ class Machine:
         left = dict(process.bytes_) if lingers else {}
         for device, bytes_ in left.items():
             self.cards[device].lingering_bytes += bytes_
+            if self.unread:
+                self.cards[device].grown_s = self._now_s()
         process.bytes_ = {}
         return left
 
