@@ -28,8 +28,9 @@ while True:
     lines = (f"{piece:04d}-{line:04d} ".encode().ljust(99, b"x") + b"\\n" for line in range(250))
     os.write(1, b"".join(lines))
     piece += 1
-    while not os.path.exists(f"{sys.argv[1]}/{piece}"):
-        if os.path.exists(f"{sys.argv[1]}/end"): raise SystemExit(0)
+    word, end = f"{sys.argv[1]}/{piece}", f"{sys.argv[1]}/end"
+    while not os.path.exists(word):
+        if os.path.exists(end) and not os.path.exists(word): raise SystemExit(0)  # the word comes before the end
         os.sched_yield()
 """
 

@@ -199,9 +199,11 @@ class Stack(Api):
         ]
 
     def pid(self, part: Part) -> int:
-        """The one process that is this part now."""
-        (pid,) = self.wait(lambda: self.pids(part), f"the {part}")
-        return pid
+        """The one process that is this part now. A child of it looks the same until it is another program."""
+        pids: list[int] = self.wait(
+            lambda: found if len(found := self.pids(part)) == 1 else None, f"one {part}"
+        )
+        return pids[0]
 
     def pids(self, part: Part) -> list[int]:
         """Living processes that are this part."""

@@ -117,7 +117,7 @@ def test_the_command_reads_the_keyboard_and_a_shell_in_it_has_its_own_jobs(stack
         shell.shows("/dev/")
         shell.types("\x1a")
         shell.shows("Stopped")
-        shell.types("kill %1; test -t 0 && echo lease=$HEADWAY_LEASE\n")
+        shell.types("kill -9 %1; wait %1; test -t 0 && echo lease=$HEADWAY_LEASE\n")
         shell.shows("lease=L1.")
         shell.types("exit 5\n")
         shell.shows("exit")
