@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from headway.cli.add import usable
 from headway.cli.main import GROUPS, VERBS, cli
 from headway.cli.reference import reference
+from headway.cli.tables import line, paint
 from headway.core.commands import Reply, SetWish
 from headway.core.model import Device, Job
 from tests.core.make import gib
@@ -245,3 +246,14 @@ def test_shells_are_given_what_completes_the_verbs(shell: str) -> None:
         env={**os.environ, **asked, "PYTHONPATH": str(ROOT / "src")},
     )
     assert "status" in found.stdout and "start" in found.stdout
+
+
+@pytest.mark.parametrize("text", ["a\x1b]0;title\x07b", "a\x1b[2Jb", "a\rb", "a\x9b31mb", "a\x08b"])
+def test_what_a_program_said_of_itself_steers_no_terminal(
+    text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    line(text + paint("green", "running"))
+    shown = capsys.readouterr().out
+    assert "\ufffd" in shown and "\x1b[32mgreen\x1b[0m" in shown
+    assert not {"\x07", "\r", "\x9b", "\x08"} & set(shown) and shown.count("\x1b") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +22,7 @@ COLOURS = {
     "failed": "red", "lost": "red", "cancelled": "red",
 }  # fmt: skip
 WIDTH = 80
+STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")  # \n, \t and colours stay
 
 
 def colours_wanted() -> bool:
@@ -36,8 +38,11 @@ def paint(text: str, word: str) -> str:
 
 
 def line(text: str = "") -> None:
-    """One line of data, colours kept: whether there are any was decided before."""
-    click.echo(text, color=colours_wanted())
+    """One line of data, colours kept: whether there are any was decided before.
+
+    Texts come from programs too: what steers a terminal, beside colours, is shown as a sign of its own.
+    """
+    click.echo(STEERING.sub("\ufffd", text), color=colours_wanted())
 
 
 def width() -> int | None:
