@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from headway.cli.add import usable
 from headway.cli.main import GROUPS, VERBS, cli
 from headway.cli.reference import reference
-from headway.cli.tables import line, paint
+from headway.cli import tables
 from headway.core.commands import Reply, SetWish
 from headway.core.model import Device, Job
 from tests.core.make import gib
@@ -253,7 +253,7 @@ def test_what_a_program_said_of_itself_steers_no_terminal(
     text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    line(text + paint("green", "running"))
+    tables.line(text + tables.paint("green", "running"))
     shown = capsys.readouterr().out
     assert "\ufffd" in shown and "\x1b[32mgreen\x1b[0m" in shown
     assert not {"\x07", "\r", "\x9b", "\x08"} & set(shown) and shown.count("\x1b") == 2
