@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from headway.cli import tables
 from headway.cli.add import usable
 from headway.cli.main import GROUPS, VERBS, cli
 from headway.cli.reference import reference
-from headway.cli import tables
 from headway.core.commands import Reply, SetWish
 from headway.core.model import Device, Job
 from tests.core.make import gib
