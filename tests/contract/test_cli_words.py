@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from headway.cli import tables
 from headway.cli.add import usable
+from headway.cli.ask import tell
 from headway.cli.main import GROUPS, VERBS, cli
 from headway.cli.reference import reference
 from headway.core.commands import Reply, SetWish
@@ -254,6 +255,13 @@ def test_what_a_program_said_of_itself_steers_no_terminal(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     tables.line(text + tables.paint("green", "running"))
-    shown = capsys.readouterr().out
+    tell(text)
+    shown, talk = capsys.readouterr()
+    assert "\ufffd" in talk and text not in talk
     assert "\ufffd" in shown and "\x1b[32mgreen\x1b[0m" in shown
     assert not {"\x07", "\r", "\x9b", "\x08"} & set(shown) and shown.count("\x1b") == 2
+
+
+async def test_to_hold_the_queue_is_no_look_to_take_again_and_again(api: Served, home: Path) -> None:
+    shown = await headway(home, "queue", "hold", "-w")
+    assert shown.exit_code == 2 and not api.inbox.given

@@ -222,8 +222,11 @@ async def test_a_run_that_comes_late_is_watched_all_the_same(monkeypatch: pytest
     async with LoopWorld(Scene(24)) as world:
 
         async def late(task: Task) -> Moved:
-            await asyncio.sleep(0.3)
+            await wait_until(lambda: "watch j1.1" not in watching(), LIMIT_S, "nobody who waits for it")
             return await world.driver.plain(task)
+
+        def watching() -> set[str]:
+            return {one.get_name() for one in world.tasks}
 
         world.driver.plays["j1", "running"] = late
         await world.loop.submit(AddJob(spec=job_spec("train")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -77,6 +77,15 @@ def _gauge(name: str, words: str, label: str, values: Mapping[str, int]) -> Metr
     return family
 
 
+def _figures(of: str, name: str, words: str, figures: Iterable[tuple[str, float | None]]) -> Metric:
+    """One figure of each service, or of each device, by its name; what is not known is left out."""
+    family = GaugeMetricFamily(f"headway_{of}_{name}", words, labels=[of])
+    for called, figure in figures:
+        if figure is not None:
+            family.add_metric([called], figure)
+    return family
+
+
 def _turns(pulse: Pulse) -> Metric:
     below, buckets = 0, []
     for bound_s, n in pulse.turns:
@@ -101,11 +110,7 @@ def _services(services: tuple[rows.ServiceRow, ...]) -> Iterator[Metric]:
         state.add_metric([row.name, row.state], 1)
     yield state
     for name, words, read in figures:
-        family = GaugeMetricFamily(f"headway_service_{name}", words, labels=["service"])
-        for row in services:
-            if (value := read(row)) is not None:
-                family.add_metric([row.name], value)
-        yield family
+        yield _figures("service", name, words, ((row.name, read(row)) for row in services))
 
 
 def _devices(devices: tuple[rows.DeviceRow, ...]) -> Iterator[Metric]:
@@ -139,11 +144,7 @@ def _devices(devices: tuple[rows.DeviceRow, ...]) -> Iterator[Metric]:
         ("power_watts", "What it draws.", lambda row: row.power_w),
     )
     for name, words, read in gauges:
-        family = GaugeMetricFamily(f"headway_device_{name}", words, labels=["device"])
-        for row in devices:
-            if (figure := read(row)) is not None:
-                family.add_metric([row.name], figure)
-        yield family
+        yield _figures("device", name, words, ((row.name, read(row)) for row in devices))
 
 
 def _host(row: rows.HostRow) -> Iterator[Metric]:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from headway.cli.tables import harmless
 from headway.client import Client, address
 from headway.errors import HeadwayError
 
@@ -98,7 +99,7 @@ def show_json(document: Any) -> None:
 
 def tell(text: str) -> None:
     """Talk goes to stderr; stdout has data only."""
-    click.echo(text, err=True)
+    click.echo(harmless(text), err=True)
 
 
 def fail(ctx: click.Context, error: HeadwayError) -> int:

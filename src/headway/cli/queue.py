@@ -24,6 +24,8 @@ def queue(session: Session, verb: str | None, as_json: bool) -> None:
     Headway holds because its daemon crashed again and again is released in the same way.
     """
     client = session.client()
+    if verb is not None and click.get_current_context().params["watch"]:
+        raise click.UsageError(f"-w looks again and again, and `{verb}` is said once: leave one of them out.")
     if verb is not None:
         reply = client.post(f"/api/v1/queue/{verb}", {})
         board = client.get("/api/v1/status", queued=0)

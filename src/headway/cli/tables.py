@@ -38,11 +38,13 @@ def paint(text: str, word: str) -> str:
 
 
 def line(text: str = "") -> None:
-    """One line of data, colours kept: whether there are any was decided before.
+    """One line of data, colours kept: whether there are any was decided before."""
+    click.echo(harmless(text), color=colours_wanted())
 
-    Texts come from programs too: what steers a terminal, beside colours, is shown as a sign of its own.
-    """
-    click.echo(STEERING.sub("\ufffd", text), color=colours_wanted())
+
+def harmless(text: str) -> str:
+    """Texts come from programs too: what steers a terminal, beside colours, becomes a sign of its own."""
+    return STEERING.sub("\ufffd", text)
 
 
 def width() -> int | None:
