@@ -12,8 +12,9 @@ from headway.core import wishes
 from headway.core.commands import AddJob, AskLease, Claim, Command, EditJob, EndLease, MoveJob, SetWish
 from headway.core.decide import decide
 from headway.core.draft import Draft
-from headway.core.fold import decided
-from headway.core.model import HolderId, Job
+from headway.core.facts import RunSeen
+from headway.core.fold import decided, fold
+from headway.core.model import Exit, HolderId, Job
 from headway.daemon.undo import Undo, marked
 from tests.core.lease_scene import made
 from tests.core.make import Scene, job_spec, service_spec
@@ -74,6 +75,33 @@ def test_a_turn_with_one_command_does_not_walk_the_holders(command: Command) -> 
     Undo.of(plain, draft)
     decided(draft, decide(draft.view()))
     draft.done()
+
+
+class Asked(Unwalked):
+    """Remembers who was asked for."""
+
+    def __init__(self, holders: dict[HolderId, Any]) -> None:
+        super().__init__(holders)
+        self.asked: set[HolderId] = set()
+
+    def __getitem__(self, hid: HolderId) -> Any:
+        self.asked.add(hid)
+        return super().__getitem__(hid)
+
+
+def test_the_end_of_a_job_concerns_nobody_who_does_not_follow_it() -> None:
+    scene = Scene(24).job(job_spec("train"))
+    scene.queue(job_spec("later", after=("train",)))
+    for number in range(30):
+        scene.queue(job_spec(f"other{number}"))
+    ended = RunSeen(holder="train", run_id="train.1", lock_held=False, gone=True, pid=1, exit=Exit(code=0))
+    cancelled = SetWish(target="j2", verb="cancel")
+    for what in (lambda d: fold(d, ended), lambda d: wishes.apply(d, cancelled)):
+        draft = Draft(scene.s, scene.s.now_s + 1.0)
+        draft.holders = asked = Asked(draft.holders)
+        what(draft)
+        assert len(asked.asked) <= 3, "it, and who follows"
+        assert any(isinstance(job := draft.holders[hid], Job) and job.ended for hid in ("train", "j2"))
 
 
 MOVES: dict[str, tuple[MoveJob, list[str]]] = {

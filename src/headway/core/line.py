@@ -94,11 +94,10 @@ def follows(d: Draft, job: Job) -> Job:
 def followed(d: Draft, over: Job) -> None:
     """One is over: whoever followed it, and nobody else, waits for his turn from now on."""
     names = {over.id, over.recipe, over.spec.name}
-    for lane, entries in list(d.view().queue.items()):
-        for _, hid in entries if lane != LEASE_LANE else ():
-            job = d.holders[hid]
-            if isinstance(job, Job) and names & {*job.spec.after, *job.spec.after_ok}:
-                d.put(follows(d, job))
+    for hid in sorted(d.followers):
+        job = d.holders[hid]
+        if isinstance(job, Job) and names & {*job.spec.after, *job.spec.after_ok}:
+            d.put(follows(d, job))
 
 
 # ---------------------------------------------------------------- max_wait

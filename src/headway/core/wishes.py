@@ -99,7 +99,7 @@ def _set_prod_only(d: Draft, command: SetProdOnly) -> Reply:
 def _add(d: Draft, command: AddJob) -> Reply:
     if command.spec.name in d.services:
         return refused(d, "name_taken", name=command.spec.name)
-    waiting = sum(len(d.lanes.get(lane) or d.base.queue.get(lane, ())) for lane in JOB_LANES)
+    waiting = sum(len(d.lanes[lane] if lane in d.lanes else d.base.queue.get(lane, ())) for lane in JOB_LANES)
     if waiting >= QUEUE_MAX:
         return refused(d, "queue_full", waiting=waiting)
     for word in (*command.spec.after, *command.spec.after_ok):
