@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+from demo.tiny_server import recorded
 from tests.e2e.loads import CHAT, Reply, begin_chat, call, chat, chat_body, up
 from tests.e2e.stack import Stack
 from tests.e2e.tables import Table, config, render, tiny
@@ -104,12 +105,12 @@ def test_probes_never_wake_and_control_routes_are_refused(stack: Up) -> None:
     assert headway.service("chat")["waiting"] == 0
 
     assert chat(headway, "chat").status == 200
-    begun = len((headway.home / "chat.record").read_text().splitlines())
+    begun = recorded(headway.home / "chat.record")
     quiet_since = headway.wait(lambda: headway.service("chat")["quiet_s"], "its idle clock")
     assert call(headway, "/upstream/chat/health").doc == {"status": "ok"}, "awake, it passes through"
     assert call(headway, "/upstream/chat/stats").doc["name"] == "chat"
     assert call(headway, "/upstream/chat/sleep", "POST").status == 403
-    assert len((headway.home / "chat.record").read_text().splitlines()) == begun
+    assert recorded(headway.home / "chat.record") == begun
     assert headway.service("chat")["quiet_s"] >= quiet_since, "probes are no use of it"
 
 
