@@ -14,7 +14,7 @@ from headway.core import fit, push, room, steps
 from headway.core.model import GIB
 from headway.daemon.tail import Tail
 from headway.sim.faults import FAULTS
-from headway.sim.loop import BEGIN_S, Life, SimLoop, Stuck
+from headway.sim.loop import AT_ONCE_MAX, BEGIN_S, Life, SimLoop, Stuck
 from headway.sim.machine import Machine
 from headway.sim.play import REST_S, play
 from headway.sim.scenario import Scenario
@@ -57,6 +57,27 @@ def test_a_limit_passes_in_virtual_time(loop: SimLoop) -> None:
 def test_when_nothing_can_happen_any_more_it_says_so(loop: SimLoop) -> None:
     with pytest.raises(Stuck, match="nothing can happen"):
         loop.run_until_complete(asyncio.Event().wait())
+
+
+@pytest.mark.parametrize("soon", [True, False], ids=["it never waits", "it is due at once"])
+def test_one_that_is_due_again_and_again_at_one_instant_is_found(loop: SimLoop, soon: bool) -> None:
+    def again() -> None:
+        if soon:
+            loop.call_soon(again)
+        else:
+            loop.call_at(loop.time(), again)
+
+    again()
+    with pytest.raises(Stuck, match="again and again.*again"):
+        loop.run_until_complete(asyncio.Event().wait())
+
+
+def test_many_rounds_are_nothing_wrong_where_time_goes_on(loop: SimLoop) -> None:
+    async def ticks() -> None:
+        for _ in range(AT_ONCE_MAX + 1):
+            await asyncio.sleep(0.001)
+
+    loop.run_until_complete(ticks())
 
 
 def test_what_no_task_hears_is_kept(loop: SimLoop) -> None:

@@ -43,6 +43,8 @@ def over(sid: HolderId, s: Snapshot, kind: WindowKind | None = None) -> Window |
     Args:
         kind: only of this kind; None: of any.
     """
+    if not s.windows:
+        return None
     found = [w for w in s.windows if kind in (None, w.kind) and is_open(w, s.now_s) and covers(w, sid)]
     return max(found, key=lambda w: (w.end_s, w.id), default=None)
 
@@ -209,6 +211,8 @@ def _comes_back(service: Service, s: Snapshot) -> Service:
         if up or s.now_s >= back_s + service.spec.wake_limit_s:
             back_s = None
     same = back_s is not None and back_s == service.back_s
-    service = replace(service, back_s=back_s)
     due = back_s is not None and (window is None or s.now_s >= back_s - lead_s(service, s))
-    return replace(service, called_back=due or (same and service.called_back))
+    called_back = due or (same and service.called_back)
+    if (back_s, called_back) == (service.back_s, service.called_back):
+        return service
+    return replace(service, back_s=back_s, called_back=called_back)

@@ -252,13 +252,16 @@ Message = (
 M = TypeVar("M")
 
 TYPES: Mapping[str, type[Any]] = MappingProxyType({kind.__name__.lower(): kind for kind in get_args(Message)})
-_HINTS: dict[type[Any], tuple[tuple[str, str, Any, bool], ...]] = {}
+# (attribute, key on the wire, type, required, types of values that are taken as they stand)
+Field = tuple[str, str, Any, bool, frozenset[type[Any]]]
+_FIELDS: dict[type[Any], tuple[Field, ...]] = {}
+_PLAIN = frozenset({str, int, float, bool, NoneType})  # JSON as they stand
 
 
 def encode(message: Message) -> bytes:
     """The message as one line, newline included."""
     row = {"type": type(message).__name__.lower(), **_plain(message)}
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    return _WRITER.encode(row).encode() + b"\n"
 
 
 def decode(line: bytes) -> Message:
@@ -289,7 +292,7 @@ def _load(line: bytes) -> dict[str, Any]:
     if len(line) > MAX_LINE_BYTES:
         raise WireError(f"a line of {len(line)} bytes")
     try:
-        row = json.loads(line, parse_constant=_no_constant)
+        row = _READER.decode(line.decode())
     except (ValueError, RecursionError) as error:
         raise WireError(f"not JSON: {error}") from None
     if not isinstance(row, dict):
@@ -301,9 +304,17 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number here")
 
 
+# made once: `dumps` and `loads` would make one for each line
+_WRITER = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+_READER = json.JSONDecoder(parse_constant=_no_constant)
+
+
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
-        return {key: _plain(getattr(value, attr)) for attr, key, _, _ in _hints(type(value))}
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if is_dataclass(kind):
+        return {key: _plain(getattr(value, attr)) for attr, key, _, _, _ in _fields(kind)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
@@ -311,21 +322,28 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _hints(kind: type[Any]) -> tuple[tuple[str, str, Any, bool], ...]:
-    """(attribute, key on the wire, type, required) for each field of a message class."""
-    if kind not in _HINTS:
+def _fields(kind: type[Any]) -> tuple[Field, ...]:
+    """The fields of a message class."""
+    if kind not in _FIELDS:
         types = get_type_hints(kind)
-        _HINTS[kind] = tuple(
-            (f.name, f.name.rstrip("_"), types[f.name], f.default is f.default_factory) for f in fields(kind)
-        )  # both are MISSING when neither is given
-    return _HINTS[kind]
+        _FIELDS[kind] = tuple(
+            (f.name, f.name.rstrip("_"), types[f.name], f.default is f.default_factory, _as_is(types[f.name]))
+            for f in fields(kind)
+        )  # default and factory are both MISSING when neither is given
+    return _FIELDS[kind]
+
+
+def _as_is(hint: Any) -> frozenset[type[Any]]:
+    kinds = get_args(hint) if get_origin(hint) in (UnionType, Union) else (hint,)
+    return frozenset(kind for kind in kinds if kind in (str, int, bool, NoneType))  # a float may be infinite
 
 
 def _build(kind: type[M], row: Mapping[str, Any], where: str) -> M:
     given: dict[str, Any] = {}
-    for attr, key, hint, required in _hints(kind):
+    for attr, key, hint, required, as_is in _fields(kind):
         if key in row:
-            given[attr] = _read(hint, row[key], f"{where}.{key}")
+            value = row[key]
+            given[attr] = value if type(value) in as_is else _read(hint, value, f"{where}.{key}")
         elif required:
             raise WireError(f"{where}.{key} is missing")
     return kind(**given)

@@ -165,21 +165,24 @@ class Links:
     # ---------------------------------------------------------------- what it comes to
 
     def merge_all(self, now_s: float) -> None:
+        gates = self._gates()
         for name in self.table.services:
-            self._merge(name, now_s)
+            self._merge(name, now_s, gates)
 
-    def _merge(self, name: str, now_s: float) -> None:
+    def _gates(self) -> list[Peer | None]:
+        """Every gate that lives or is connected; None: one that is not connected."""
+        return [self.peers.get(gate_id) for gate_id in sorted(self._roster() | self.peers.keys())]
+
+    def _merge(self, name: str, now_s: float, gates: list[Peer | None] | None = None) -> None:
         row = self.table.services.get(name)
         if row is None:
             return
-        state = self._state(name, row, now_s)
+        state = self._state(name, row, self._gates() if gates is None else gates)
         if state != self._last.get(name):
             self._last[name] = state
             self._tell(state)
 
-    def _state(self, name: str, row: wire.Service, now_s: float) -> GateState:
-        roster = self._roster()
-        gates: list[Peer | None] = [self.peers.get(gate_id) for gate_id in sorted(roster | set(self.peers))]
+    def _state(self, name: str, row: wire.Service, gates: list[Peer | None]) -> GateState:
         closed, pinning, spoken = row.gate == "closed" and self._written, 0, bool(gates)
         active, last_end_s = 0, None
         waiting: dict[str, Waiting] = {}

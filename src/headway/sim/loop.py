@@ -18,6 +18,7 @@ BEGIN_S = 1000.0  # what a virtual clock shows first
 AT_ONCE_MAX = (
     20_000  # rounds at one instant: more than that is somebody who waits for time to pass, and asks again
 )
+TASKS_MAX = 200
 Result = TypeVar("Result")
 Given = TypeVarTuple("Given")
 
@@ -86,7 +87,8 @@ class SimLoop(asyncio.BaseEventLoop):
         self._thread_s = thread_s
         self._soon: deque[Call] = deque()
         self._timers: list[tuple[float, Call]] = []  # a heap
-        self._tasks: dict[asyncio.Task[Any], Life | None] = {}
+        self._tasks: dict[asyncio.Task[Any], Life | None] = {}  # those that are over too, until they are many
+        self._tasks_max = TASKS_MAX
         self._dead: list[asyncio.Task[Any]] = []
         self.set_task_factory(self._make_task)
 
@@ -108,7 +110,7 @@ class SimLoop(asyncio.BaseEventLoop):
             return
         life.alive = False
         for task, of in list(self._tasks.items()):
-            if of is life:
+            if of is life and not task.done():
                 self._dead.append(task)  # kept whole: a coroutine that is collected would run its `finally`
                 del self._tasks[task]
         self.call_soon(life.ended, context=self.world)
@@ -178,11 +180,10 @@ class SimLoop(asyncio.BaseEventLoop):
         task: asyncio.Task[Any] = asyncio.Task(work, loop=loop, **given)
         context = given.get("context")
         self._tasks[task] = context.get(LIFE) if context is not None else LIFE.get()
-        task.add_done_callback(self._forget, context=self.world)
+        if len(self._tasks) > self._tasks_max:
+            self._tasks = {task: life for task, life in self._tasks.items() if not task.done()}
+            self._tasks_max = TASKS_MAX + 2 * len(self._tasks)
         return task
-
-    def _forget(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.pop(task, None)
 
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Result], *args: Any
