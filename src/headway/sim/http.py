@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
@@ -33,32 +32,39 @@ class _Reply:
 
     def __init__(self, world: World, url: str, limit_s: float | None) -> None:
         self._world, self._url, self._limit_s = world, url, limit_s
-        self._answer: asyncio.Future[tuple[int, bytes]] | None = None
+        self._answer: asyncio.Future[tuple[int, bytes]] = world.loop.create_future()
+        self._limit: asyncio.TimerHandle | None = None
         self.status, self._body = 0, b""
 
     async def __aenter__(self) -> _Reply:
         """Raises aiohttp's errors: nobody listens, or the connection broke. TimeoutError: no answer in time."""
-        loop, parts = self._world.loop, urlsplit(self._url)
-        limit = loop.call_later(self._limit_s, self._late) if self._limit_s is not None else None
+        self._world.loop.call_later(CONNECT_S, self._connect)
         try:
-            await asyncio.sleep(CONNECT_S)
-            server = self._world.servers.get(parts.port or 0)
-            if server is None:
-                raise aiohttp.ClientConnectorError(cast(Any, _Key), ConnectionRefusedError())
-            self._answer = loop.create_future()
-            server.asked(parts.path, self._answered)
             self.status, self._body = await self._answer
         finally:
-            if limit is not None:
-                limit.cancel()
+            if self._limit is not None:
+                self._limit.cancel()
         return self
 
+    def _connect(self) -> None:
+        if self._answer.done():  # given up
+            return
+        parts = urlsplit(self._url)
+        server = self._world.servers.get(parts.port or 0)
+        if server is None:
+            refused = aiohttp.ClientConnectorError(cast(Any, _Key), ConnectionRefusedError())
+            self._answer.set_exception(refused)
+            return
+        server.asked(parts.path, self._answered)
+        if self._limit_s is not None and not self._answer.done():
+            self._limit = self._world.loop.call_later(self._limit_s - CONNECT_S, self._late)
+
     def _late(self) -> None:
-        if self._answer is not None and not self._answer.done():
+        if not self._answer.done():
             self._answer.set_exception(TimeoutError())
 
     def _answered(self, status: int | None, body: bytes) -> None:
-        if self._answer is None or self._answer.done():
+        if self._answer.done():
             return
         if status is None:
             self._answer.set_exception(aiohttp.ServerDisconnectedError())
@@ -87,7 +93,7 @@ class _Key:
 
 
 class SleeperDriver:
-    """A server with the routes /sleep, /wake_up, /is_sleeping and its own count of requests."""
+    """A server with the routes /sleep, /wake_up, and /state: its form and its own count of requests."""
 
     name = "sleeper"
     moves = MOVES
@@ -100,14 +106,11 @@ class SleeperDriver:
         if seen.form != "awake" or seen.upstream is None:
             return seen
         spec = service_spec(holder)
-        asleep = await self.serving.ask(spec, "GET", seen.upstream + "/is_sleeping")
-        busy = await self.serving.ask(spec, "GET", seen.upstream + "/busy")
-        if asleep.status != 200:
+        answer = await self.serving.ask(spec, "GET", seen.upstream + "/state")
+        if answer.status != 200:
             return Seen(form=None)
-        sleeping = bool(json.loads(asleep.body)["is_sleeping"])
-        active = int(busy.body) if busy.status == 200 else None
-        form = "asleep" if sleeping else "awake"
-        return Seen(form=form, ready=not sleeping, upstream=seen.upstream, engine_active=active)
+        form, _, active = answer.body.decode().partition(" ")
+        return Seen(form=form, ready=form == "awake", upstream=seen.upstream, engine_active=int(active))
 
     async def move(self, task: Task) -> Moved:
         async with limited(task):

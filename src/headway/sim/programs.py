@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 Answered = Callable[[int | None, bytes], None]  # status; None: the connection broke
 KILL_S = 0.02
 HAND_S = 40.0
-IS_SLEEPING, IS_AWAKE = b'{"is_sleeping":true}', b'{"is_sleeping":false}'
 
 
 @dataclass(slots=True)
@@ -171,10 +170,8 @@ class Server(Program):
             case "/wake_up":
                 self._answers.append(answered)
                 self._wake(answered)
-            case "/is_sleeping":
-                answered(200, IS_SLEEPING if self.form == "asleep" else IS_AWAKE)
-            case "/busy":
-                answered(200, str(len(self.requests)).encode())
+            case "/state":
+                answered(200, f"{self.form} {len(self.requests)}".encode())
             case _:
                 answered(200, b"ok")
 
