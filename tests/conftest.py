@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from tests.processes import Started
 
-KINDS = {"core", "contract", "sim", "e2e"}
+KINDS = ("e2e", "sim", "contract", "core")  # in the order in which they run: those that wait longest first
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
@@ -24,10 +24,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse a test that does not say which kind it is."""
-    bare = sorted({item.nodeid for item in items if not KINDS & {mark.name for mark in item.iter_markers()}})
-    if bare:
+    """Refuse a test that does not say which kind it is; what is short comes last, so that workers end together."""
+    kinds = {item: {mark.name for mark in item.iter_markers()}.intersection(KINDS) for item in items}
+    if bare := sorted({item.nodeid for item, kind in kinds.items() if not kind}):
         raise pytest.UsageError(f"each test needs one of the markers {sorted(KINDS)}: {', '.join(bare)}")
+    items.sort(key=lambda item: min(KINDS.index(kind) for kind in kinds[item]))
 
 
 @pytest.fixture

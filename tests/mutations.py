@@ -8,6 +8,7 @@ missing test: the exit status is 1. The table is docs/design/mutations.md.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
 import shutil
@@ -21,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 COPIED = ("src", "tests", "pyproject.toml", "README.md")
 RUN_LIMIT_S = 900.0
 TESTS_FAILED, NO_TESTS = 1, 5  # exit codes of pytest
+SEEDS, SEEDS_FAILED = "1-24", 1
 # Tables before properties before stories: the first red one says most.
 KILLERS = (
     *(f"test_{name}.py" for name in ("fit", "rules", "steps", "order", "facts", "fold", "wishes", "pass")),
@@ -216,13 +218,13 @@ def imported_from(directory: Path) -> Path:
     return Path(done.stdout.strip())
 
 
-def first_red(directory: Path, tests: list[str], mark: str = "core") -> str | None:
+def first_red(directory: Path, tests: list[str]) -> str | None:
     """The first test that fails there; None when all pass, or when there are none.
 
     Raises:
         RuntimeError: pytest could not run them at all; its last lines are in the message.
     """
-    options = ["-m", mark, "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options = ["-m", "core", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, *tests],
         cwd=directory,
@@ -241,15 +243,38 @@ def first_red(directory: Path, tests: list[str], mark: str = "core") -> str | No
     return red[1]
 
 
+def first_seed(directory: Path) -> str | None:
+    """The first of some seeds of the simulation that finds something there; None when none does.
+
+    Raises:
+        RuntimeError: they could not be played at all.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "headway.cli.main", "sim", "--seeds", SEEDS, "--json"],
+        cwd=directory,
+        env=environment(directory),
+        capture_output=True,
+        text=True,
+        timeout=RUN_LIMIT_S,
+    )
+    if done.returncode not in (0, SEEDS_FAILED):
+        raise RuntimeError(f"headway sim ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    failed = json.loads(done.stdout)["failed"]
+    found = min(failed, key=lambda result: result["seed"], default=None)
+    return (
+        f"seed {found['seed']} ({len(failed)} of {SEEDS}): {found['violations'][0]:.100}" if found else None
+    )
+
+
 def judged(mutation: Mutation, directory: Path, sim: bool) -> list[str]:
-    """Which tests killed it: of the core the one named for it or the first of all, and of the simulation."""
+    """What killed it: of the core the test named for it or the first of all, and a seed of the simulation."""
     path = directory / "src" / "headway" / "core" / mutation.file
     before = path.read_text("utf-8")
     path.write_text(applied(mutation, before), "utf-8")
     try:
         named = first_red(directory, [f"tests/core/{mutation.test}"])
         found = named or first_red(directory, [f"tests/core/{name}" for name in KILLERS])
-        return [red for red in (found, first_red(directory, ["tests/sim"], "sim") if sim else None) if red]
+        return [red for red in (found, first_seed(directory) if sim else None) if red]
     finally:
         path.write_text(before, "utf-8")
 
@@ -258,7 +283,7 @@ def main(arguments: list[str]) -> int:
     """Judge the named mutations, all if none is named. Returns 1 when one survives."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutations", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these mutations")
-    parser.add_argument("--sim", action="store_true", help="run the tests marked sim as well")
+    parser.add_argument("--sim", action="store_true", help="play seeds of the simulation as well")
     asked = parser.parse_args(arguments)
     known = {mutation.name: mutation for mutation in MUTATIONS}
     if unknown := sorted(set(asked.names) - set(known)):
@@ -272,6 +297,8 @@ def main(arguments: list[str]) -> int:
             raise RuntimeError(f"the tests would import {imported_from(directory)}, not the copy")
         if red := first_red(directory, sorted({f"tests/core/{mutation.test}" for mutation in chosen})):
             raise RuntimeError(f"{red} is red without any mutation")
+        if asked.sim and (red := first_seed(directory)):
+            raise RuntimeError(f"a seed fails without any mutation: {red}")
         for mutation in chosen:
             killed_by = judged(mutation, directory, asked.sim)
             survivors += not killed_by
