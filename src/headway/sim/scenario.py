@@ -27,7 +27,7 @@ class Scenario:
 
     def __init__(self, seed: int, faults: Mapping[str, Fault], busy_s: float) -> None:
         self.chance = random.Random(seed * 2 + 1)  # the world's own chance is another one
-        self.world = World(seed, self.chance.choice([1.0] + [3.0] * 11))
+        self.world = World(seed, self.chance.choice([1.0] + [4.0] * 11))
         self._rare = random.Random(
             seed * 2 + 1_000_003
         )  # so that what it decides changes nothing else of a seed
