@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from headway.core.facts import DeviceRead, Fact, MeterSilent, Observed
@@ -21,6 +22,7 @@ PROBE_LIMIT_S = 3.0
 STRANGERS_MAX = 8  # processes of others that are named
 FRESH_S = 5.0  # a reading that says the same as one of this age is not told again
 APPEAR_S = 5.0  # a run that was announced and never comes
+_SAYS = attrgetter(*(field.name for field in fields(DeviceRead) if field.name not in ("at_s", "gauges")))
 
 
 class Watcher:
@@ -208,7 +210,7 @@ class Watcher:
         if last is None or device is None or device.read_at_s != last.at_s or s.pending:
             return False
         fresh = found.at_s - last.at_s < FRESH_S and last.at_s >= device.last_change_s
-        return fresh and replace(found, at_s=last.at_s, gauges=last.gauges) == last
+        return fresh and _SAYS(found) == _SAYS(last)
 
 
 def _gauges(extra: Mapping[str, Any]) -> Gauges:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
-from sqlalchemy import Connection, Delete, Table, and_, bindparam, delete, func, select
+from sqlalchemy import Connection, Delete, Table, and_, bindparam, delete
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert, insert
 
@@ -53,11 +54,11 @@ ADD_REQUEST = _sql(
 )
 
 
-def _prune(table: Table) -> Delete:
+def _prune(table: Table) -> str:
     """Ids only ever grow, so the newest one says how many there are at most."""
-    oldest = select(table.c.id).order_by(table.c.id).limit(PRUNED_AT_ONCE).scalar_subquery()
-    newest = select(func.max(table.c.id)).scalar_subquery()
-    return delete(table).where(table.c.id.in_(oldest), table.c.id <= newest - bindparam("kept"))
+    oldest = f"SELECT id FROM {table.name} ORDER BY id LIMIT {PRUNED_AT_ONCE}"
+    newest = f"SELECT max(id) FROM {table.name}"
+    return f"DELETE FROM {table.name} WHERE id IN ({oldest}) AND id <= ({newest}) - :kept"
 
 
 PRUNE_EVENTS, PRUNE_REQUESTS = _prune(tables.event), _prune(tables.request)
@@ -77,6 +78,16 @@ def write(db: Connection, batch: Batch) -> None:
         (ADD_EVENT, [_event_row(event, wall_s) for event, wall_s in batch.events]),
         (ADD_REQUEST, [_request_row(line) for line in batch.requests]),
     )
+    _run(db, work)
+
+
+def prune(db: Connection, events_kept: int, requests_kept: int) -> None:
+    """Drop the oldest of what is more than so many, a few at a time: the next commit drops more."""
+    kept = ((PRUNE_EVENTS, events_kept), (PRUNE_REQUESTS, requests_kept))
+    _run(db, [(statement, [{"kept": most}]) for statement, most in kept])
+
+
+def _run(db: Connection, work: Iterable[tuple[str, list[Row]]]) -> None:
     cursor = db.connection.cursor()
     try:
         for statement, rows in work:
@@ -84,12 +95,6 @@ def write(db: Connection, batch: Batch) -> None:
                 cursor.executemany(statement, rows)
     finally:
         cursor.close()
-
-
-def prune(db: Connection, events_kept: int, requests_kept: int) -> None:
-    """Drop the oldest of what is more than so many, a few at a time: the next commit drops more."""
-    for statement, kept in ((PRUNE_EVENTS, events_kept), (PRUNE_REQUESTS, requests_kept)):
-        db.execute(statement, {"kept": kept})
 
 
 def _event_row(event: Event, wall_s: float) -> Row:
