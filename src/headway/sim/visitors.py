@@ -120,7 +120,7 @@ class Visitors:
         now = s.holders.get(lease) if s is not None else None
         if s is not None and (not isinstance(now, Lease) or now.ended is not None):
             self._ends(process)
-        elif isinstance(now, Lease) and now.form == now.top and now.id not in (s.pending if s else {}):
+        elif isinstance(now, Lease) and now.form == now.top:  # asked back already or not: it heard its grant
             asked_s = self._world.loop.now_s
             late_s = self._world.chance.uniform(0.0, 4.0)
             devices = now.devices
