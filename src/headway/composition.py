@@ -41,6 +41,7 @@ from headway.daemon.tasks import Tasks
 from headway.drivers.jobs_told import JobTeller
 from headway.drivers.registry import ASLEEP_PROBES, DRIVERS
 from headway.errors import AlreadyRunning, HeadwayError
+from headway.host.disk import disk_room
 from headway.host.gate_files import RequestFiles, RoutesFile
 from headway.host.gate_locks import GateLocks
 from headway.host.linux import LinuxClock, LinuxHost, user_name
@@ -190,6 +191,7 @@ class Service:
             config=self.config.read,
             tokens=self.access.tokens.for_gates,
             room=lambda: self.host.room(paths.state_dir),
+            disk=disk_room,
             windows=lambda wall_s: self.calendar.due(wall_s),
         )
 

@@ -74,6 +74,17 @@ async def test_a_job_that_parks_is_said_in_one_line(real: Served, home: Path) ->
     }  # fmt: skip
 
 
+async def test_what_it_takes_beside_its_devices_is_said_too(real: Served, home: Path) -> None:
+    sizes = "--host-memory 2GiB --parked-host 9GiB --parked-disk 4GiB"
+    words = shlex.split(f"add {sizes} --park 'ctl park' --resume 'ctl resume' -- python x.py")
+    assert (await headway(home, *words)).exit_code == 0
+    (asked,) = real.inbox.given
+    assert isinstance(asked, AddJob)
+    assert {form.name: (form.host_bytes, form.disk_bytes) for form in asked.spec.forms} == {
+        "running": (2 << 30, None), "parked": (9 << 30, 4 << 30), "stopped": (None, None),
+    }  # fmt: skip
+
+
 WRONG = {
     "a command without a word": ("add --saved '' -- x", "is empty"),
     "a quote that is open": ('add --saved "a \'b" -- x', "cannot be split"),
@@ -81,6 +92,7 @@ WRONG = {
     "what a recipe has of its own": ("add --saved s train", "a recipe has its own saved"),
     "a time that is none": ("add --max-wait soon -- x", "max_wait"),
     "a size that is none": ("add --parked big --park p --resume r -- x", "memory.parked"),
+    "a disk of a job that never parks": ("add --parked-disk 1GiB --resumable -- x", "disk.parked"),
 }
 
 

@@ -107,6 +107,36 @@ def test_forms_are_what_the_driver_reaches(tmp_path: Path) -> None:
     assert chat.moves == MOVES["process"] and render.moves == MOVES["command"]
 
 
+def test_forms_have_what_is_said_of_main_memory_and_disk(tmp_path: Path) -> None:
+    made = built(
+        tmp_path,
+        CHAT.replace("process", "llamacpp")
+        + 'host_memory = {awake = "2GiB", asleep = "20GiB"}\n'
+        + RENDER
+        + 'host_memory = {running = 3, parked = 8}\ndisk.parked = "5GiB"\n',
+    )
+    (chat,), ((render, _),) = made.services, made.recipes
+    beside = {form.name: (form.host_bytes, form.disk_bytes) for form in (*chat.forms, *render.forms)}
+    assert beside == {
+        "awake": (2 * GIB, None),
+        "asleep": (20 * GIB, None),
+        "running": (3, None),
+        "parked": (8, 5 * GIB),
+        "stopped": (None, None),
+    }
+
+
+LEVELS = {"": True, "sleep_level = 1": True, "sleep_level = 2": False}
+
+
+@pytest.mark.parametrize("line", LEVELS)
+def test_only_a_sleep_of_level_1_takes_main_memory(line: str, tmp_path: Path) -> None:
+    text = CHAT.replace("process", "vllm") + f"memory.asleep = 1\n{line}\n"
+    config = loaded(tmp_path, text)
+    (chat,) = build(config, {"vllm": DRIVERS["vllm"].moves}).services
+    assert next(move for move in chat.moves if move.to == "asleep").to_host is LEVELS[line]
+
+
 def test_a_service_is_built_whole(tmp_path: Path) -> None:
     made = built(
         tmp_path,
@@ -188,7 +218,7 @@ def test_a_vllm_is_built_with_its_sleep(tmp_path: Path) -> None:
     deep = build(loaded(tmp_path / "deep", text + "sleep_level = 2\nsleep_limit = 7\n"), moves).services[0]
     assert deep.options == {"sleep_level": 2}
     assert [m for m in deep.moves if m not in moves["vllm"]] == [
-        dataclasses.replace(m, limit_s=7.0) for m in moves["vllm"] if m.to == "asleep"
+        dataclasses.replace(m, limit_s=7.0, to_host=False) for m in moves["vllm"] if m.to == "asleep"
     ]
 
 

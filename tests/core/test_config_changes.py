@@ -31,6 +31,7 @@ CASES = {
     "a job is gone": (CHAT + TRAIN, CHAT, (), [("[job.train] is gone", "now")]),
     "a limit of a server that runs": (CHAT, CHAT + "max_active = 3\n", ("chat",), [("[service.chat] max_active: not set -> 3", "now")]),
     "a size of a server that runs": (CHAT, CHAT + "memory.awake = 5\n", ("chat",), [("[service.chat] memory.awake: not set -> 5B", "now")]),
+    "main memory of a server that runs": (CHAT.replace("process", "llamacpp"), CHAT.replace("process", "llamacpp") + "host_memory.asleep = 5\n", ("chat",), [("[service.chat] host_memory.asleep: not set -> 5B", "now")]),
     "how a server that runs is started": (CHAT, CHAT.replace('"serve"', '"other"'), ("chat",), [("[service.chat] start changed", "next_start")]),
     "how a server that is down is started": (CHAT, CHAT.replace('"serve"', '"other"'), (), [("[service.chat] start changed", "now")]),
     "anything of a job that runs": (TRAIN, TRAIN + "retries = 2\n", ("train",), [("[job.train] retries: 0 -> 2", "next_start")]),

@@ -36,8 +36,19 @@ OF_ITS_OWN: dict[str, tuple[str, Any, str]] = {
 }
 
 
+# sizes of one's own: option -> (table, form, help)
+SIZES: dict[str, tuple[str, str, str]] = {
+    "--parked": ("memory", "parked", "Memory that it keeps on each GPU while it is parked."),
+    "--host-memory": ("host_memory", "running", "Main memory that it takes while it runs."),
+    "--parked-host": ("host_memory", "parked", "Main memory that it takes while it is parked."),
+    "--parked-disk": ("disk", "parked", "What parking writes to the disk of its directory."),
+}
+
+
 def own_options(function: Any) -> Any:
     """Adds those; the command gets them as keywords."""
+    for option, (_, _, help_) in reversed(SIZES.items()):
+        function = click.option(option, metavar="SIZE", help=help_)(function)
     for option, (key, kind, help_) in reversed(OF_ITS_OWN.items()):
         metavar = "DURATION" if kind is str else None
         function = click.option(option, key, type=kind, metavar=metavar, help=help_)(function)
@@ -62,7 +73,6 @@ class AfterDashes(click.Command):
 )
 @click.option("--gpus", type=click.IntRange(0), help="How many GPUs; 0 for none.  [default: 1]")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="On this GPU (name, index or UUID).")
-@click.option("--parked", metavar="SIZE", help="Memory that it keeps on each GPU while it is parked.")
 @click.option("--name", help="What to call it.  [default: the command's name]")
 @said_options
 @own_options
@@ -92,7 +102,6 @@ def add(
     gpu: str | None,
     gpus: int | None,
     devices: tuple[str, ...],
-    parked: str | None,
     cwd: str | None,
     name: str | None,
     env: tuple[tuple[str, str], ...],
@@ -117,7 +126,7 @@ def add(
         raise click.UsageError("give either the NAME of a recipe or a command behind `--`, not both.")
     if argv and not argv[0].strip():
         raise click.UsageError("the command behind `--` is empty: it begins with a program.")
-    own = own_keys(given, devices, parked)
+    own = own_keys(given, devices)
     body: dict[str, Any] = {
         **said_body(given),
         "hold": hold,
@@ -142,14 +151,15 @@ def add(
         added(client, reply, quiet)
 
 
-def own_keys(given: dict[str, Any], devices: tuple[str, ...], parked: str | None) -> dict[str, Any]:
+def own_keys(given: dict[str, Any], devices: tuple[str, ...]) -> dict[str, Any]:
     """What was said that only a command of one's own has, as the keys of a [job.NAME] table; taken out of `given`."""
     said = {key: given.pop(key) for key, _, _ in OF_ITS_OWN.values()}
     own = {key: value for key, value in said.items() if value is not None}
     if devices:
         own["devices"] = list(devices)
-    if parked is not None:
-        own["memory"] = {"parked": parked}
+    for option, (table, form, _) in SIZES.items():
+        if (size := given.pop(option[2:].replace("-", "_"))) is not None:
+            own.setdefault(table, {})[form] = size
     return own
 
 

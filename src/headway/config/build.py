@@ -163,7 +163,10 @@ def _service(
     name: str, service: ServiceConfig, moves: Moves, reads_busy: bool, residency_s: float
 ) -> ServiceSpec:
     declared = {"awake": service.memory.awake, "asleep": service.memory.asleep}
-    forms = _forms("service", moves, declared, service)
+    host = {"awake": service.host_memory.awake, "asleep": service.host_memory.asleep}
+    forms = _forms("service", moves, declared, service, host)
+    if service.sleep_level == 2:  # it keeps nothing of its weights
+        moves = tuple(replace(m, to_host=False) for m in moves)
     if service.sleep_limit is not None:
         sleep_limit_s = service.sleep_limit
         moves = tuple(replace(m, limit_s=sleep_limit_s) if m.to == "asleep" else m for m in moves)
@@ -200,7 +203,8 @@ def _service(
 def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
     """The spec of one recipe."""
     declared = {"running": job.memory.running, "parked": job.memory.parked}
-    forms = _forms("job", moves, declared, job)
+    host = {"running": job.host_memory.running, "parked": job.host_memory.parked}
+    forms = _forms("job", moves, declared, job, host, {"parked": job.disk.parked})
     return JobSpec(
         name=name,
         driver=driver_of(job),
@@ -243,11 +247,21 @@ def _forms(
     moves: Moves,
     declared: Mapping[str, int | None],
     holder: Holder,
+    host: Mapping[str, int | None],
+    disk: Mapping[str, int | None] = MappingProxyType({}),
 ) -> tuple[Form, ...]:
     """The rungs that the driver's table knows, high to low."""
     reached = {form for move in moves for form in (move.source, move.to)}
     ladder = [form for form in LADDERS[kind] if form in reached]
-    return tuple(Form(name=form, declared_bytes=_bytes(form, ladder, declared, holder)) for form in ladder)
+    return tuple(
+        Form(
+            name=form,
+            declared_bytes=_bytes(form, ladder, declared, holder),
+            host_bytes=host.get(form),
+            disk_bytes=disk.get(form),
+        )
+        for form in ladder
+    )
 
 
 def _bytes(

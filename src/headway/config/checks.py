@@ -231,9 +231,15 @@ def _service(name: str, service: ServiceConfig) -> Iterator[Problem]:
     if service.pinned and service.idle_ttl is not None:
         yield Problem((*path, "idle_ttl"), "contradicts pinned = true: leave one of them out")
     memory = service.memory
-    if memory.asleep is not None and service.driver == "process":
-        yield Problem((*path, "memory", "asleep"), "driver process knows no sleep: it is awake or stopped")
-    elif memory.asleep is not None and memory.awake is not None and memory.asleep > memory.awake:
+    for key in ("memory", "host_memory") if service.driver == "process" else ():
+        if getattr(service, key).asleep is not None:
+            yield Problem((*path, key, "asleep"), "driver process knows no sleep: it is awake or stopped")
+    if (
+        service.driver != "process"
+        and memory.asleep is not None
+        and memory.awake is not None
+        and memory.asleep > memory.awake
+    ):
         yield Problem((*path, "memory", "asleep"), "is more than awake")
     yield from _vllm(path, service)
 
@@ -340,15 +346,13 @@ def job_problems(name: str, job: JobConfig) -> Iterator[Problem]:
             )
         if job.driver == "restart" and written:
             yield Problem((*path, key), "driver restart stops the job and never parks it: use driver command")
-    if job.memory.parked is not None and driver_of(job) == "restart":
-        yield Problem(
-            (*path, "memory", "parked"), "driver restart never parks a job: it is running or stopped"
-        )
-    elif (
-        job.memory.parked is not None
-        and job.memory.running is not None
-        and job.memory.parked > job.memory.running
-    ):
+    parked, running, never = job.memory.parked, job.memory.running, driver_of(job) == "restart"
+    for key in ("memory", "host_memory", "disk") if never else ():
+        if getattr(job, key).parked is not None:
+            yield Problem(
+                (*path, key, "parked"), "driver restart never parks a job: it is running or stopped"
+            )
+    if not never and parked is not None and running is not None and parked > running:
         yield Problem((*path, "memory", "parked"), "is more than running")
 
 

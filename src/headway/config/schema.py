@@ -64,6 +64,15 @@ class ServiceMemory(Table):
     """What is left while it sleeps (llamacpp and vllm). Needed for vllm: what it keeps beyond this was not freed."""
 
 
+class ServiceHost(Table):
+    """Bytes of main memory, of all its processes together."""
+
+    awake: Bytes | None = None
+    """While it answers requests. Left out: none, so that all it has asleep is counted."""
+    asleep: Bytes | None = None
+    """While it sleeps; a vLLM at level 1 needs up to twice the size of its weights."""
+
+
 class JobMemory(Table):
     """Bytes on each of its devices. A form without a size is unknown until it was measured."""
 
@@ -71,6 +80,22 @@ class JobMemory(Table):
     """While it runs. Unknown: it gets its devices alone."""
     parked: Bytes | None = None
     """What is left after its park command (command only)."""
+
+
+class JobHost(Table):
+    """Bytes of main memory, of all its processes together."""
+
+    running: Bytes | None = None
+    """While it runs; it starts only where that is free."""
+    parked: Bytes | None = None
+    """While it is parked; 0: parking takes none."""
+
+
+class JobDisk(Table):
+    """Bytes on the disk of its `cwd`."""
+
+    parked: Bytes | None = None
+    """What its park command writes."""
 
 
 class HeadwaySettings(Table):
@@ -212,6 +237,8 @@ class ServiceConfig(Holder):
     """A port of its own at the gate, for clients that send no model name; 0: any free one."""
     memory: ServiceMemory = ServiceMemory()
     """What it takes on each of its devices."""
+    host_memory: ServiceHost = ServiceHost()
+    """What it takes of main memory. Where too little is free for its sleep it is stopped instead."""
     health: Route = "/health"
     """Path that answers 200 once it is ready."""
     max_active: int | None = Field(default=None, ge=1, le=100_000)
@@ -258,6 +285,10 @@ class JobConfig(Holder):
     """It goes on from where it was when started again, without a `saved` command."""
     memory: JobMemory = JobMemory()
     """What it takes on each of its devices."""
+    host_memory: JobHost = JobHost()
+    """What it takes of main memory. Where too little is free to park it is stopped instead."""
+    disk: JobDisk = JobDisk()
+    """What it writes when it steps aside; the same holds of that."""
     placement: Placement = "gap"
     """gap: only while no model is awake beside it. share: beside one, if it fits. yield: beside one, if it fits, and
     frozen while it answers. window: like gap, and only while a window is open."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from math import inf
 
-from headway.core import eta, fit, windows
+from headway.core import eta, fit, host_fit, windows
 from headway.core.fit import Devices, Head, Plan
-from headway.core.lifecycle import is_active, step_forms
+from headway.core.lifecycle import is_active
 from headway.core.model import FormName, Holder, HolderId, Job, Lease, Service, Snapshot, Verdict, Want
 from headway.core.push import PUSH, lasting
 from headway.core.rules import job_places
@@ -63,7 +63,7 @@ def _in_time(other: Holder, want: Want, plan: Plan, s: Snapshot) -> FormName | N
     settled = isinstance(other, Service) and other.id in plan.placed
     if settled or any(rule(want, other, plan, s) for rule in lasting(other)):
         return None
-    forms = step_forms(other, plan.form_of(other)[0]) if isinstance(other, Service) else ()
+    forms = host_fit.step_forms(other, plan.form_of(other)[0], s) if isinstance(other, Service) else ()
     return (forms or (other.bottom,))[-1]
 
 

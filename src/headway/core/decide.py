@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.core import backfill, budgets, fit, freezing, leases, rank, steps, told, windows
+from headway.core import backfill, budgets, fit, freezing, host_fit, leases, rank, steps, told, windows
 from headway.core.fit import Plan
 from headway.core.lifecycle import next_rung
 from headway.core.model import Decision, FormName, Holder, Job, Lease, Signal, Snapshot, Verdict, Want
@@ -80,7 +80,10 @@ def settle(want: Want, plan: Plan, s: Snapshot) -> Verdict:
     there = holder.id in plan.standing and form == want.form
     if there and holder.id in plan.standing:
         plan.keep(want, devices)
-        return Verdict(code="keeps", facts={"form": form})
+        paused = holder.wish == "pause" and holder.form == holder.top
+        return (host_fit.refused(holder, s) if paused else None) or Verdict(
+            code="keeps", facts={"form": form}
+        )
     must: dict[str, FormName] = {}
     for rule in ADMIT:
         if (no := rule(want, plan, s)) and not (must := place_of(want, no, plan, s)):

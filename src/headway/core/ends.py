@@ -106,7 +106,7 @@ def _down(d: Draft, holder: Holder, pending: Pending | None) -> Holder:
 
 
 def _off(service: Service) -> Service:
-    return replace(service, ready=False, upstream=None, engine_active=None, engine_read_s=None)
+    return replace(service, ready=False, upstream=None, engine_active=None, engine_read_s=None, slept=False)
 
 
 def at_rest(d: Draft, hid: HolderId) -> None:
@@ -205,7 +205,7 @@ def stepped_aside(d: Draft, holder: Holder, pending: Pending) -> None:
     if half and pending.to == holder.bottom:
         down = replace(down, failures=0, retry_at_s=None)
     if isinstance(down, Service):
-        down = replace(down, stayed=0, stayed_until_s=None)
+        down = replace(down, stayed=0, stayed_until_s=None, slept=True)
     if isinstance(down, Job) and holder.form == holder.top:
         ran_s = down.ran_s + max(0.0, pending.started_s - holder.since_s)
         down = replace(down, ran_s=ran_s, crashes=0)

@@ -29,15 +29,26 @@ class Low:
 
 def low(room: HostRoom, policy: Policy) -> Iterator[Low]:
     """What is below its floor."""
-    memory = (room.memory_free_bytes, room.memory_total_bytes, policy.host_floor_bytes)
-    disk = (room.disk_free_bytes, room.disk_total_bytes, policy.disk_floor_bytes)
-    for what, (free, total, said), most, share in (
-        ("memory", memory, MEMORY_MAX_BYTES, MEMORY_SHARE),
-        ("disk", disk, DISK_MAX_BYTES, DISK_SHARE),
+    for what, free, floor in (
+        ("memory", room.memory_free_bytes, memory_floor(room.memory_total_bytes, policy)),
+        ("disk", room.disk_free_bytes, disk_floor(room.disk_total_bytes, policy)),
     ):
-        floor = said if said is not None else None if total is None else min(most, int(total * share))
         if free is not None and floor is not None and free < floor:
             yield Low(what, free, floor)
+
+
+def memory_floor(total_bytes: int | None, policy: Policy) -> int | None:
+    """What has to stay free of so much main memory; None: nobody can say."""
+    if policy.host_floor_bytes is not None or total_bytes is None:
+        return policy.host_floor_bytes
+    return min(MEMORY_MAX_BYTES, int(total_bytes * MEMORY_SHARE))
+
+
+def disk_floor(total_bytes: int | None, policy: Policy) -> int | None:
+    """The same of a disk."""
+    if policy.disk_floor_bytes is not None or total_bytes is None:
+        return policy.disk_floor_bytes
+    return min(DISK_MAX_BYTES, int(total_bytes * DISK_SHARE))
 
 
 def below(want: Want, s: Snapshot) -> Verdict | None:
@@ -63,7 +74,10 @@ def is_news(now: HostRoom, known: HostRoom, policy: Policy) -> bool:
                 return True
         elif abs(a - b) >= STEP_BYTES:
             return True
-    return {one.what for one in low(now, policy)} != {one.what for one in low(known, policy)}
+    if {one.what for one in low(now, policy)} != {one.what for one in low(known, policy)}:
+        return True
+    before = {where: disk.free_bytes // STEP_BYTES for where, disk in known.disks.items()}
+    return before != {where: disk.free_bytes // STEP_BYTES for where, disk in now.disks.items()}
 
 
 def read(d: Draft, fact: HostRead) -> None:

@@ -11,6 +11,7 @@ from headway.core import (
     fit,
     floors,
     freezing,
+    host_fit,
     leases,
     line,
     staying,
@@ -168,6 +169,8 @@ def _move_asked(d: Draft, move: Move) -> None:
             used_before=before.used_before if before and before.frees else used,
         )
     )
+    if move.rung == 0 and move.frees:
+        host_fit.tell_lower(d, holder, move.form, move.cause)
     d.event("move.asked", move.holder, form=move.form, cause=move.cause, rung=move.rung, run=move.run_id)
 
 
@@ -232,7 +235,8 @@ def _observed(d: Draft, fact: Observed) -> None:
         known = service.form is not None
         since_s = d.now_s if known else service.since_s
         d.touch(service.devices)
-        service = replace(service, form=form, since_s=since_s)
+        slept = form != service.bottom and (service.slept or form != service.top)
+        service = replace(service, form=form, since_s=since_s, slept=slept)
     up = form == service.top
     devices = service.devices or (fit.resolve(service.spec, d.view()) or () if up else ())
     d.put(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,6 +20,14 @@ NO_GAUGES = Gauges()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DiskRoom:
+    """The disk that a directory is on."""
+
+    free_bytes: int  # what this user may still write
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostRoom:
     """Main memory of the machine, and the disk that Headway's own files are on. None: unknown."""
 
@@ -26,6 +35,7 @@ class HostRoom:
     memory_total_bytes: int | None = None
     disk_free_bytes: int | None = None
     disk_total_bytes: int | None = None
+    disks: Mapping[str, DiskRoom] = field(default_factory=dict)  # by directory: where jobs park to
 
 
 NO_ROOM = HostRoom()

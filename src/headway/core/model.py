@@ -18,6 +18,7 @@ from headway.core.actions import Signal as Signal
 from headway.core.actions import Verdict as Verdict
 from headway.core.machine import NO_GAUGES as NO_GAUGES
 from headway.core.machine import NO_ROOM as NO_ROOM
+from headway.core.machine import DiskRoom as DiskRoom
 from headway.core.machine import Gauges as Gauges
 from headway.core.machine import HostRoom as HostRoom
 from headway.core.spec import BOTTOM as BOTTOM
@@ -179,6 +180,7 @@ class Service(Holder):
     retired: bool = False  # the config does not have it any more: forgotten once it is off its devices
     back_s: float | None = None  # it was awake when a no_model window closed it: the end of that window
     called_back: bool = False  # so that it is ready then
+    slept: bool = False  # in its present life: the main memory that this took is kept when it wakes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

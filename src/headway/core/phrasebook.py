@@ -116,6 +116,23 @@ VERDICTS: Mapping[str, Phrase] = {
         "too little of the disk with Headway's files is free, so nothing new starts",
         help="headway status",
     ),
+    "host_short": _p(
+        "for {holder} to be {to} takes {need_bytes} of main memory: {free_bytes} are free, others take "
+        "{promised_bytes} of that soon, and {floor_bytes} have to stay free",
+        "for {holder} to be {to} takes {need_bytes} of main memory: {free_bytes} are free, and {floor_bytes} have to "
+        "stay free",
+        "for {holder} to be {to} may take main memory: {free_bytes} are free, and {floor_bytes} have to stay free",
+        "too little main memory is free for that",
+        help="headway show {holder}",
+    ),
+    "disk_short": _p(
+        "for {holder} to be {to} takes {need_bytes} of the disk of {directory}: {free_bytes} are free, others take "
+        "{promised_bytes} of that soon, and {floor_bytes} have to stay free",
+        "for {holder} to be {to} takes {need_bytes} of the disk of {directory}: {free_bytes} are free, and "
+        "{floor_bytes} have to stay free",
+        "too little of its disk is free for that",
+        help="headway show {holder}",
+    ),
     "demand_unknown": _p(
         "the gate has not said yet who waits for {services}; starts in {in_s} at the latest",
         "the gate has not said yet who waits",

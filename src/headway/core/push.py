@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway.core import gaps, leases, windows
+from headway.core import gaps, host_fit, leases, windows
 from headway.core.fit import Plan
 from headway.core.lifecycle import aside_form, gap_placed, loses_work
 from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
@@ -27,11 +27,11 @@ def yields(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | Non
 
 
 def cannot(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
-    """It has no way to free memory from where it is."""
+    """It has no way to free memory from where it is, or the machine has no room for any of them."""
     form, _ = plan.form_of(victim)
     if aside_form(victim, form) is None:
         return Verdict(code="cannot_step_aside", facts={"holder": victim.id, "form": form})
-    return None
+    return None if host_fit.aside_now(victim, s, form) else host_fit.refused(victim, s, form)
 
 
 def gate_stuck(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -114,10 +114,10 @@ def unsaved(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | No
     """A job pushes only a job that loses nothing by it; how far down is for room.py to say."""
     if not (isinstance(want.holder, Job) and isinstance(victim, Job)):
         return None
-    form = aside_form(victim)
+    form = host_fit.aside_now(victim, s)
     if form is None or not loses_work(victim, victim.form, form):
         return None
-    return Verdict(code="would_lose_work", facts={"holder": victim.id})
+    return host_fit.refused(victim, s) or Verdict(code="would_lose_work", facts={"holder": victim.id})
 
 
 def not_back(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:

@@ -52,9 +52,12 @@ def with_learned(forms: tuple[Form, ...], before: tuple[Form, ...]) -> tuple[For
 
 def at_once(now: ServiceSpec, coming: ServiceSpec) -> ServiceSpec:
     """The spec of a server that runs: names and limits of the new one, and its sizes of the forms there are."""
-    sizes = {form.name: form.declared_bytes for form in coming.forms}
+    sizes = {form.name: form for form in coming.forms}
     forms = tuple(
-        replace(form, declared_bytes=sizes[form.name]) if form.name in sizes else form for form in now.forms
+        replace(form, declared_bytes=said.declared_bytes, host_bytes=said.host_bytes)
+        if (said := sizes.get(form.name))
+        else form
+        for form in now.forms
     )
     return replace(now, forms=forms, **{name: getattr(coming, name) for name in AT_ONCE})
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from headway.core import backfill, fit, rank, windows
+from headway.core import backfill, fit, host_fit, rank, windows
 from headway.core.fit import Devices, Leaving, Plan
-from headway.core.lifecycle import loses_work, step_forms
+from headway.core.lifecycle import loses_work
 from headway.core.model import FormName, Holder, Job, Rank, Snapshot, Verdict, Want
 from headway.core.push import PUSH
 
@@ -23,7 +23,7 @@ def place_of(want: Want, no: Verdict, plan: Plan, s: Snapshot) -> dict[str, Form
     for victim in sorted(running, key=lambda job: (-job.key, job.id)):
         form, _ = plan.form_of(victim)
         if form == victim.top and not any(rule(want, victim, plan, s) for rule in PUSH):
-            return {victim.id: step_forms(victim, form)[0]}
+            return {victim.id: host_fit.step_forms(victim, form, s)[0]}
     return {}
 
 
@@ -120,7 +120,7 @@ class _Victims:
     def _ways_of(self, victim: Holder) -> list[Way]:
         if victim.id not in self._ways:
             here = self._plan.form_of(victim)[0]
-            forms = step_forms(victim, here) or (victim.bottom,)
+            forms = host_fit.step_forms(victim, here, self._s) or (victim.bottom,)
             if isinstance(self._want.holder, Job) and isinstance(
                 victim, Job
             ):  # no deeper than it loses nothing

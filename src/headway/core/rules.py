@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from headway.core import floors, windows
+from headway.core import floors, host_fit, windows
 from headway.core.fit import Plan, excludes
+from headway.core.host_fit import aside_now
 from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
 
@@ -26,7 +27,10 @@ def wish_aside(holder: Holder, s: Snapshot) -> Verdict | None:
     if holder.wish in ("stop", "kill", "cancel"):
         return Verdict(code="asked_" + holder.wish, facts={"form": holder.bottom, "by": holder.wish_by})
     if holder.wish == "pause":
-        return Verdict(code="asked_pause", facts={"form": aside_form(holder), "by": holder.wish_by})
+        form = aside_form(holder)
+        if host_fit.refused(holder, s):  # a person who said pause meant no stop: it waits for room to park
+            form = aside_now(holder, s) if holder.wish_by == "headway" else None
+        return Verdict(code="asked_pause", facts={"form": form, "by": holder.wish_by})
     if (
         holder.wish == "wind_down"
         and isinstance(holder, Job)
@@ -35,7 +39,7 @@ def wish_aside(holder: Holder, s: Snapshot) -> Verdict | None:
     ):
         return Verdict(code="asked_wind_down", facts={"form": holder.bottom, "by": holder.wish_by})
     if holder.wish == "hold" and isinstance(holder, Service) and holder.form == holder.top:
-        return Verdict(code="held", facts={"form": aside_form(holder), "by": holder.wish_by})
+        return Verdict(code="held", facts={"form": aside_now(holder, s), "by": holder.wish_by})
     return None
 
 
@@ -68,7 +72,7 @@ def gap_over(holder: Holder, s: Snapshot) -> Verdict | None:
             and beside
             and excludes(holder, service, service.top)
         ):
-            return Verdict(code="gap_over", facts={"form": aside_form(holder), "service": sid})
+            return Verdict(code="gap_over", facts={"form": aside_now(holder, s), "service": sid})
     return None
 
 
@@ -76,7 +80,7 @@ def jobs_leave(holder: Holder, s: Snapshot) -> Verdict | None:
     """Only models run, by a person's word."""
     if s.prod_only_by is None or not isinstance(holder, Job) or holder.form != holder.top:
         return None
-    return Verdict(code="prod_only", facts={"form": aside_form(holder), "by": s.prod_only_by})
+    return Verdict(code="prod_only", facts={"form": aside_now(holder, s), "by": s.prod_only_by})
 
 
 def window_over(holder: Holder, s: Snapshot) -> Verdict | None:
@@ -85,10 +89,12 @@ def window_over(holder: Holder, s: Snapshot) -> Verdict | None:
         return None
     if holder.spec.placement != "window":
         no = windows.barred(holder, holder.devices, s)
-        return no and replace(no, facts={**no.facts, "form": aside_form(holder)})
+        return no and replace(no, facts={**no.facts, "form": aside_now(holder, s)})
     if any(windows.is_open(one, s.now_s) for one in s.windows):
         return None
-    return Verdict(code="outside_window", facts={"form": aside_form(holder)}, until_s=windows.next_begin_s(s))
+    return Verdict(
+        code="outside_window", facts={"form": aside_now(holder, s)}, until_s=windows.next_begin_s(s)
+    )
 
 
 def idle_ttl(holder: Holder, s: Snapshot) -> Verdict | None:
@@ -102,7 +108,7 @@ def idle_ttl(holder: Holder, s: Snapshot) -> Verdict | None:
     since_s = max(holder.since_s, holder.last_end_s or 0.0, holder.idle_since_s or 0.0)
     if s.now_s - since_s < holder.spec.idle_ttl_s:
         return None
-    return Verdict(code="idle_ttl", facts={"form": aside_form(holder), "idle_s": s.now_s - since_s})
+    return Verdict(code="idle_ttl", facts={"form": aside_now(holder, s), "idle_s": s.now_s - since_s})
 
 
 def no_way_back(holder: Holder, s: Snapshot) -> Verdict | None:
@@ -266,8 +272,11 @@ def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 
 
 def floor(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
-    """Too little main memory or disk is free for anything new."""
-    return floors.below(want, s)
+    """Too little main memory or disk is free for anything new, or for all that this job takes."""
+    if no := floors.below(want, s):
+        return no
+    begins = isinstance(want.holder, Job) and want.holder.form == want.holder.bottom
+    return host_fit.lacks(want.holder, want.form, s) if begins else None
 
 
 ADMIT: tuple[AdmitRule, ...] = (

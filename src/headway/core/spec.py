@@ -51,8 +51,8 @@ class Form:
     name: FormName
     declared_bytes: int | None = None  # what the config says it takes on each of its devices
     learned_bytes: int | None = None  # the highest of the last runs, as measured
-    host_bytes: int | None = None
-    disk_bytes: int | None = None
+    host_bytes: int | None = None  # main memory that it has there, as the config says
+    disk_bytes: int | None = None  # what entering it writes to the disk of its `cwd`
     enter_s: float | None = None  # measured time to get here from above, None until measured
     leave_s: float | None = None  # measured time from here back to the top
     enters_s: tuple[float, ...] = ()  # the last ten of the former, oldest first
@@ -76,6 +76,7 @@ class MoveRule:
     exclusive: bool = False  # nothing else may move on its devices meanwhile
     overlaps_start: bool = False  # a start may begin beside it once measured free covers that start
     loses_work: bool = False  # work since the last saved point is gone
+    to_host: bool = False  # it may take main memory for what it gives back on its devices
     creates: bool = False  # makes a new run (process), or lets a program in: its row is saved first
 
 

@@ -5,7 +5,7 @@ At most one move per holder, at most one exclusive move per device; memory is fr
 
 from __future__ import annotations
 
-from headway.core import deadlines, fit
+from headway.core import deadlines, fit, host_fit
 from headway.core.fit import Plan
 from headway.core.leases import has_let_go
 from headway.core.lifecycle import aside_form, engine_idle, next_rung, rule
@@ -42,6 +42,7 @@ class Steps:
         self.exclusive = {d for p in s.pending.values() if p.exclusive for d in p.devices}
         self.taking = {d for p in s.pending.values() if not p.frees for d in p.devices}
         self.freeing = {d for p in s.pending.values() if p.frees for d in p.devices}
+        self.going: list[host_fit.Going] = []  # whom this call lets into a form
 
     def pending(self, moving: Pending) -> None:
         """Work under way: wait for it, or past its limit go one form lower."""
@@ -79,6 +80,9 @@ class Steps:
         if no := stayed(holder, self.s):
             self.waits[holder.id] = no
             return
+        if no := host_fit.lacks(holder, to, self.s, others=self.going):
+            self.waits[holder.id] = no
+            return
         killed = holder.wish == "kill" and to == holder.bottom  # by a person, who waits for nobody's start
         if not killed and self._blocked(
             holder, self.exclusive | ((self.taking | self.freeing) if found.exclusive else set())
@@ -114,6 +118,9 @@ class Steps:
             self.waits[holder.id] = no
             return
         if self._blocked_for_start(holder, devices, found):
+            return
+        if isinstance(holder, Job) and (no := host_fit.lacks(holder, to, self.s, others=self.going)):
+            self.waits[holder.id] = no
             return
         no = fit.measured(holder, to, devices, self.s)
         if no and no.code in UNREAD and isinstance(holder, Service) and self._provably_alone(holder, devices):
@@ -181,6 +188,7 @@ class Steps:
                 cause=cause,
             )
         )
+        self.going.append((holder, to))
         if found.exclusive:
             self.exclusive |= set(devices)
 

@@ -196,6 +196,18 @@ EVENTS: Mapping[str, Phrase] = {
     "move.asked": _p(
         "asked to be {form}: {because}", "asked to be {form} for {cause}", "asked to be {form}", derive=_cause
     ),
+    "move.no_memory": _p(
+        "{form} and not {instead}, which would take {need_bytes} of main memory: {free_bytes} are free, and "
+        "{floor_bytes} have to stay free",
+        "{form} and not {instead}, which may take main memory: {free_bytes} are free, and {floor_bytes} have to "
+        "stay free",
+        "{form}, as too little main memory is free",
+    ),
+    "move.no_disk": _p(
+        "{form} and not {instead}, which would take {need_bytes} of the disk of {directory}: {free_bytes} are free, "
+        "and {floor_bytes} have to stay free",
+        "{form}, as too little of its disk is free",
+    ),
     "move.answered": _p("says it {did} after {took_s}", "says it {did}", derive=lambda f: did({"to": f.get("form")})),
     "move.done": _p("{form} after {took_s}", "{form}"),
     "move.failed": _p("could not get {form}: {reason}", "could not get {form}", "could not move"),

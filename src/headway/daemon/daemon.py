@@ -10,13 +10,14 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from headway.core import floors, wire
+from headway.core import wire
 from headway.core.commands import ClearJobs, Configure
 from headway.core.configs import Proposed
-from headway.core.facts import Fact, GateState, GateStuck, HostRead
+from headway.core.facts import Fact, GateState, GateStuck
 from headway.core.model import (
     CloseGate,
     Decision,
+    DiskRoom,
     Event,
     HostRoom,
     Job,
@@ -38,6 +39,7 @@ from headway.daemon.loop import TURN_S, Loop
 from headway.daemon.observe import POLL_S, Watcher, awaits_engine
 from headway.daemon.record import Recorder
 from headway.daemon.retention import month_before, surplus
+from headway.daemon.room_look import RoomLook, no_disk
 from headway.daemon.table import rows
 from headway.daemon.tail import Tail
 from headway.daemon.tasks import Tasks
@@ -77,6 +79,7 @@ class Outside:
         config: what the config says now; raises ConfigInvalid.
         tokens: by which the gates know callers.
         room: what the machine has left beside its devices.
+        disk: what the disk of a directory has left; None: not readable. It may never answer.
         windows: of each window of the config the turn that is open at a wall clock, else the next one.
     """
 
@@ -100,6 +103,7 @@ class Outside:
     tokens: Callable[[], tuple[wire.Token, ...]] = lambda: ()
     windows: Callable[[float], tuple[Due, ...]] = lambda wall_s: ()
     room: Callable[[], HostRoom] = HostRoom
+    disk: Callable[[str], Awaitable[DiskRoom | None]] = no_disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,6 +154,9 @@ class Daemon:
         self.hub, self.figures = StateHub(adopted.snapshot), Figures()
         self.recorder = Recorder(out.store, out.journal, out.clock, self._told)
         self.recorder.collect(adopted.draft, adopted.snapshot)
+        self.room = RoomLook(
+            out.room, out.disk, out.clock, self._tell, lambda: self.hub.snapshot, self.tasks.spawn
+        )
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
         self.watcher = Watcher(
@@ -199,7 +206,7 @@ class Daemon:
             ):
                 out.runs.signal(job.run.id, freeze=False)  # what froze it is not known to go on
         self._calendar()  # before the first turn: what is open now is open from the start
-        self._room()
+        self.room.look()
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self.watcher.run())
         self.tasks.spawn("tick", self._tick())
@@ -233,6 +240,7 @@ class Daemon:
         self.loop.tell(fact)
 
     def _reading(self, reading: Reading) -> None:
+        self.room.look()  # a release is verified by this reading: what it took of main memory is known with it
         self.loop.tell(*self.watcher.reading(reading))
 
     def _told(self, event: Event) -> None:
@@ -271,7 +279,7 @@ class Daemon:
             self._fence({sid for sid in s.services if (x := s.service(sid)) and _closing(x)}, turn)
             self.visitors.look()
             self._calendar()
-            self._room()
+            self.room.look()
             if self.recorder.ok:  # else what was read would only pile up
                 self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:
@@ -284,12 +292,6 @@ class Daemon:
         fact = news(self.out.windows, self.hub.snapshot, clock.now_s(), clock.wall_s())
         if fact is not None:
             self.loop.tell(fact)
-
-    def _room(self) -> None:
-        """Main memory and disk: told when it changes something."""
-        found, s = self.out.room(), self.hub.snapshot
-        if floors.is_news(found, s.host, s.policy):
-            self.loop.tell(HostRead(room=found))
 
     def _fence(self, awaited: Collection[str], turn: int) -> None:
         """End gates that a close waited for in vain; say so of one that cannot be ended."""

@@ -11,7 +11,7 @@ from headway.errors import HookFailed, LimitPassed
 from headway.ports import Clock, Moved, Runs, RunSpec, Seen, Task
 
 MOVES: tuple[MoveRule, ...] = (
-    MoveRule(source="running", to="parked", limit_s=60.0, frees=True, overlaps_start=True),
+    MoveRule(source="running", to="parked", limit_s=60.0, frees=True, overlaps_start=True, to_host=True),
     MoveRule(source="parked", to="running", limit_s=60.0, frees=False),
     MoveRule(source="running", to="stopped", limit_s=30.0, frees=True, loses_work=True, overlaps_start=True),
     MoveRule(source="parked", to="stopped", limit_s=30.0, frees=True, loses_work=True, overlaps_start=True),

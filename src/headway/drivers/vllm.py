@@ -31,7 +31,7 @@ SWITCHES = "--enable-sleep-mode among its arguments and VLLM_SERVER_DEV_MODE=1 i
 
 # A sleeper cannot go deeper: vLLM answers 200 and stays where it is. Its start measures what others hold meanwhile.
 MOVES: tuple[MoveRule, ...] = (
-    MoveRule(source="awake", to="asleep", limit_s=60.0, frees=True, exclusive=True),
+    MoveRule(source="awake", to="asleep", limit_s=60.0, frees=True, exclusive=True, to_host=True),
     MoveRule(source="awake", to="stopped", limit_s=30.0, frees=True),
     MoveRule(source="asleep", to="stopped", limit_s=30.0, frees=True),
     MoveRule(source="asleep", to="awake", limit_s=60.0, frees=False),

@@ -19,7 +19,7 @@ SLACK_S = 3.0
 ENDING = ("hold", "stop", "cancel", "kill")
 UNDER_WAY_S = 0.1  # from a move that is asked for to the process that it starts
 SHUT_S = 30.0  # an engine may be busy with what went past the gate
-SHUT_WAITS = ("stayed", "no_way", "device_busy", "draining")
+SHUT_WAITS = ("stayed", "no_way", "device_busy", "draining", "host_short")
 STAYS = (
     "beside_only",
     "cannot_step_aside",

@@ -186,6 +186,7 @@ class SimDaemon:
             lost=self.kill,
             config=world.door.config,
             room=lambda: world.machine.room,
+            disk=world.machine.work_disk,
             windows=lambda wall_s: world.calendar.due(wall_s),
         )
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CONNECT_S = 0.001
 MOVES: tuple[MoveRule, ...] = (
-    MoveRule(source="awake", to="asleep", limit_s=30.0, frees=True, exclusive=True),
+    MoveRule(source="awake", to="asleep", limit_s=30.0, frees=True, exclusive=True, to_host=True),
     MoveRule(source="awake", to="stopped", limit_s=30.0, frees=True),
     MoveRule(source="asleep", to="stopped", limit_s=30.0, frees=True),
     MoveRule(source="stopped", to="awake", limit_s=300.0, frees=False, creates=True, exclusive=True),

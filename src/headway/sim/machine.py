@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from headway.core.model import GIB, DeviceId, HostRoom
+from headway.core.model import GIB, DeviceId, DiskRoom, HostRoom
 
 PLENTY = HostRoom(
-    memory_free_bytes=100 * GIB,
-    memory_total_bytes=128 * GIB,
+    memory_free_bytes=200 * GIB,
+    memory_total_bytes=256 * GIB,
     disk_free_bytes=900 * GIB,
     disk_total_bytes=1000 * GIB,
 )
+
+
+WORK_DISK = DiskRoom(free_bytes=60 * GIB, total_bytes=200 * GIB)  # where jobs park to
+SEEN_S = 3.0  # what others take is known after so long
 
 
 @dataclass(eq=False, slots=True)
@@ -23,6 +27,8 @@ class Process:
     pid: int
     run_id: str | None = None  # None: a stranger's
     bytes_: dict[DeviceId, int] = field(default_factory=dict)
+    host_bytes: int = 0
+    disk_bytes: int = 0
     alive: bool = True
     guessed: bool = False  # nobody said what it needs
 
@@ -55,7 +61,10 @@ class Machine:
         self.blind = False  # nobody can read these devices: sizes are all there is to go by
         self.unread = False  # for now: a model comes back all the same
         self.unseen_s = (math.inf, -math.inf)  # from when to when nothing true was shown, the last time
-        self.room = PLENTY
+        self._others, self._squeezed_s = (
+            PLENTY,
+            -math.inf,
+        )  # what programs that are nobody's leave, and since when
         self._pid = 1000
 
     def add_card(self, name: str, total_bytes: int) -> Card:
@@ -70,6 +79,38 @@ class Machine:
         found = Process(self._pid, run_id)
         self.processes[found.pid] = found
         return found
+
+    # ---------------------------------------------------------------- beside the devices
+
+    @property
+    def room(self) -> HostRoom:
+        """Main memory, and the disk that Headway writes to."""
+        free = (self._others.memory_free_bytes or 0) - sum(p.host_bytes for p in self.processes.values())
+        return replace(self._others, memory_free_bytes=free)
+
+    def squeeze(self, room: HostRoom) -> None:
+        """That is what others leave of it from now on."""
+        self._others, self._squeezed_s = room, self._now_s()
+
+    async def work_disk(self, directory: str) -> DiskRoom:
+        """The disk that jobs park to."""
+        taken = sum(p.disk_bytes for p in self.processes.values())
+        return replace(WORK_DISK, free_bytes=WORK_DISK.free_bytes - taken)
+
+    def beside(self, process: Process, host_bytes: int, disk_bytes: int, asked_s: float) -> None:
+        """It has that much of either from now on.
+
+        Args:
+            asked_s: when the move began that this is part of; what others took since then excuses a shortage.
+        """
+        more = host_bytes > process.host_bytes, disk_bytes > process.disk_bytes
+        process.host_bytes, process.disk_bytes = host_bytes, disk_bytes
+        if more[0] and (self.room.memory_free_bytes or 0) < 0 and self._squeezed_s < asked_s - SEEN_S:
+            self._wrong(f"{process.run_id} takes {host_bytes >> 20} MiB of main memory that there is not")
+        if more[1] and sum(p.disk_bytes for p in self.processes.values()) > WORK_DISK.free_bytes:
+            self._wrong(f"{process.run_id} writes {disk_bytes >> 20} MiB to a disk that is full")
+
+    # ---------------------------------------------------------------- devices
 
     def hide(self, unread: bool) -> None:
         """Nothing true is shown from now on; `unread`: nothing at all."""

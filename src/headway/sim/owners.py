@@ -19,6 +19,9 @@ class Owners:
 
     def __init__(self, world: World, chance: random.Random, size: int) -> None:
         self.world, self.chance, self.size = world, chance, size
+        self._beside = random.Random(
+            world.seed * 2 + 4_000_037
+        )  # so that this changes nothing else of a seed
         self._jobs = 0
 
     def queue(self) -> None:
@@ -44,6 +47,7 @@ class Owners:
         if habit.save_every_s is not None:
             options["saved"] = ["sim", "saved"]
         self._limits(options, habit)
+        self._main_memory(options, habit, kind)
         if chance.random() < 0.4:
             options["min_residency"] = "0s"
         if chance.random() < 0.3:
@@ -89,6 +93,21 @@ class Owners:
             options["summary"] = ["sim", "summary"]
         if chance.random() < 0.15:
             options |= {"oom_exit_code": 3, "retries": chance.choice([0, 4])}
+
+    def _main_memory(self, options: dict[str, Any], habit: Habit, kind: str) -> None:
+        """What some say that it takes beside its devices. It takes no more than that."""
+        chance = self._beside
+        if chance.random() < 0.4:
+            habit.host_bytes = chance.choice([1, 1, 10, 20]) * GIB
+            options["host_memory"] = {"running": habit.host_bytes}
+        if kind != "command":
+            return
+        if chance.random() < 0.5:
+            habit.aside_host_bytes = habit.host_bytes + chance.choice([0, 1, 60, 150]) * GIB
+            options.setdefault("host_memory", {})["parked"] = habit.aside_host_bytes
+        if chance.random() < 0.3:
+            habit.aside_disk_bytes = chance.choice([1, 20, 50]) * GIB
+            options["disk"] = {"parked": habit.aside_disk_bytes}
 
     def _added(self, status: int, reply: dict[str, Any]) -> None:
         if status == 202:

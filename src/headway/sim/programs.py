@@ -24,6 +24,9 @@ class Habit:
 
     bytes_: int = 0
     residue_bytes: int = 0
+    host_bytes: int = 0  # main memory while it works
+    aside_host_bytes: int = 0  # while it sleeps or is parked; a server keeps that when it wakes
+    aside_disk_bytes: int = 0
     start_s: float = 3.0  # until a server is ready
     alloc_s: float = 0.2  # until it holds its memory
     aside_s: float = 0.5  # sleep, park
@@ -179,6 +182,7 @@ class Server(Program):
         if self.requests:
             self.world.wrong(f"{self.spec.holder} is put to sleep while it answers {sorted(self.requests)}")
 
+        asked_s = self.world.loop.now_s
         if self.habit.park == "hangs":
             return
 
@@ -187,6 +191,7 @@ class Server(Program):
                 answered(500, b"not now")
                 return
             self.form = "asleep"
+            self.world.machine.beside(self.process, self.habit.aside_host_bytes, 0, asked_s)
             self.give_back()
             answered(200, b"")
 
@@ -267,6 +272,8 @@ class JobProgram(Program):
         if not self.parked and not self.take(self.asked_s):
             self.last_line = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
             self.die(1)
+        elif not self.parked:
+            self.world.machine.beside(self.process, self.habit.host_bytes, 0, self.asked_s)
 
     def busy_s(self) -> float:
         """Processor time of this run; one that fell silent has no more."""
@@ -318,13 +325,15 @@ class JobProgram(Program):
         self.thaw()  # it comes with a CONT
         super().term()
 
-    def park(self) -> None:
+    def park(self, asked_s: float) -> None:
         if self.frozen:
             self.world.wrong(f"{self.spec.holder} is asked to park while it is frozen, and cannot hear it")
         if self.alive and not self.parked:
             self.work.done_s = self.progress_s()
             self.parked = True
             self._turn += 1
+            habit = self.habit
+            self.world.machine.beside(self.process, habit.aside_host_bytes, habit.aside_disk_bytes, asked_s)
             self.give_back()
 
     def resume(self, asked_s: float) -> bool:
@@ -332,6 +341,7 @@ class JobProgram(Program):
             return False
         if self.parked:
             self.parked = False
+            self.world.machine.beside(self.process, self.habit.host_bytes, 0, asked_s)
             self._go()
         return True
 
@@ -352,7 +362,7 @@ class Hook(Program):
             if job is None or self.habit.park == "fails":
                 self.die(1)
             elif verb == "park":
-                job.park()
+                job.park(asked_s)
                 self.die(0 if job.alive else 1)
             else:
                 fails = self.habit.back == "fails"

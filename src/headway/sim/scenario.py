@@ -31,6 +31,7 @@ class Scenario:
         self._rare = random.Random(
             seed * 2 + 1_000_003
         )  # so that what it decides changes nothing else of a seed
+        self._beside = random.Random(seed * 2 + 3_000_017)  # the same of main memory and disks
         self._faults = faults
         self.end_s = self.world.loop.now_s + busy_s
         self._devices()
@@ -73,6 +74,7 @@ class Scenario:
         need, residue = int(self.size * share * GIB), int(0.04 * self.size * GIB)
         ladder = ["awake", "asleep", "stopped"] if driver == "sleeper" else ["awake", "stopped"]
         unknown = chance.random() < 0.1
+        host = self._beside.choice([None, None, None, 0, 15 * GIB, 50 * GIB])
         sizes = {"awake": None if unknown else need, "asleep": None if unknown else residue, "stopped": 0}
         self.world.habits[name] = Habit(
             bytes_=need,
@@ -84,6 +86,7 @@ class Scenario:
             alloc_s=chance.uniform(0.05, 0.5),
             answer_s=chance.uniform(0.3, 6.0),
             guessed=unknown,
+            aside_host_bytes=host or 0,
         )
         by_hand = bool(cards) and chance.random() < (0.2 if driver == "sleeper" else 0.08)
         device = chance.choice(list(self.world.machine.cards)) if by_hand else None
@@ -92,7 +95,10 @@ class Scenario:
         return ServiceSpec(
             name=name,
             driver=driver,
-            forms=tuple(Form(name=form, declared_bytes=sizes[form]) for form in ladder),
+            forms=tuple(
+                Form(name=form, declared_bytes=sizes[form], host_bytes=host if form == "asleep" else None)
+                for form in ladder
+            ),
             moves=_between(ladder, TABLES[driver]),
             count=2 if cards > 1 and not by_hand and chance.random() < 0.25 else 1,
             argv=() if by_hand else ("serve", name),
@@ -151,13 +157,13 @@ class Scenario:
             return
         chance, machine = self._rare, self.world.machine
         left = int(chance.uniform(0.1, 12.0) * GIB)
-        what = "memory_free_bytes" if chance.random() < 0.5 else "disk_free_bytes"
-        machine.room = replace(PLENTY, **{what: left})
+        short = replace(PLENTY, memory_free_bytes=left)
+        machine.squeeze(short if chance.random() < 0.5 else replace(PLENTY, disk_free_bytes=left))
         self.world.until_healed(chance.uniform(10.0, 200.0), self._enough)
         self.world.loop.later(chance.expovariate(1 / LOW_EVERY_S), self._low)
 
     def _enough(self) -> None:
-        self.world.machine.room = PLENTY
+        self.world.machine.squeeze(PLENTY)
 
     def _fault(self) -> None:
         if not self._busy():
