@@ -18,7 +18,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.contract
 
-jobs = only("restart", "command")
+jobs = only("restart", "command", "checkpoint")
 
 
 @jobs

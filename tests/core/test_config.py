@@ -82,6 +82,8 @@ ERRORS = {
     "command without park": (RENDER.replace('park = ["park"]\n', ""), "config.toml:1 [job.render] park: is missing", ""),
     "command without resume": (RENDER.replace('resume = ["resume"]\n', ""), "config.toml:1 [job.render] resume: is missing", ""),
     "restart with park": (TRAIN + 'park = ["park"]\n', "config.toml:4 [job.train] park: driver restart", "driver command"),
+    "checkpoint with park": (TRAIN.replace('"restart"', '"checkpoint"') + 'park = ["park"]\n', "config.toml:4 [job.train] park: driver checkpoint", "driver command"),
+    "cuda-checkpoint of a restart": (TRAIN + 'cuda_checkpoint = ["c"]\n', "config.toml:4 [job.train] cuda_checkpoint: driver restart", ""),
     "parked of a restart": (TRAIN + "memory = {parked = 1}\n", "config.toml:4 [job.train] memory.parked: driver restart", ""),
     "parked main memory of a restart": (TRAIN + "host_memory = {parked = 1}\n", "config.toml:4 [job.train] host_memory.parked: driver restart", ""),
     "a disk that a restart parks to": (TRAIN + "disk = {parked = 1}\n", "config.toml:4 [job.train] disk.parked: driver restart", ""),

@@ -35,6 +35,7 @@ MOVES = {
         rule("stopped", "running"),
     ),
 }  # fmt: skip
+MOVES["checkpoint"] = MOVES["command"]
 
 
 def built(directory: Path, text: str) -> Built:
@@ -49,6 +50,7 @@ def test_the_example_loads_and_builds() -> None:
         ("train", False),
         ("render", False),
         ("evaluate", False),
+        ("simulate", True),
         ("report", True),
     ]
     assert [device.name for device in made.devices] == ["gpu0", "big", "sim0", "far"]
@@ -66,6 +68,13 @@ def test_the_config_of_the_howto_for_vllm_loads_and_leaves_no_doubt(tmp_path: Pa
     assert doubts(file, pytest.fail, {"PATH": str(tmp_path / "bin")}) == []
 
 
+@pytest.mark.parametrize("page", ["jobs.md", "checkpoint.md"])
+def test_the_job_of_a_howto_loads(page: str, tmp_path: Path) -> None:
+    text = (DOCS / "howto" / page).read_text().split("```toml\n")[1].split("```")[0]
+    ((render, _),) = build(loaded(tmp_path, text), {name: one.moves for name, one in DRIVERS.items()}).recipes
+    assert render.name == "render" and "parked" in {form.name for form in render.forms}
+
+
 def test_the_example_uses_every_driver_and_each_has_its_forms() -> None:
     made = build(load(DOCS / "example.toml", {}), {name: driver.moves for name, driver in DRIVERS.items()})
     specs = [*made.services, *(spec for spec, _ in made.recipes)]
@@ -75,6 +84,7 @@ def test_the_example_uses_every_driver_and_each_has_its_forms() -> None:
         "vllm": ("awake", "asleep", "stopped"),
         "restart": ("running", "stopped"),
         "command": ("running", "parked", "stopped"),
+        "checkpoint": ("running", "parked", "stopped"),
     }
 
 
@@ -124,6 +134,26 @@ def test_forms_have_what_is_said_of_main_memory_and_disk(tmp_path: Path) -> None
         "parked": (8, 5 * GIB),
         "stopped": (None, None),
     }
+
+
+PROGRAMS = {
+    # name: (line, the program)
+    "left out": ("", ["cuda-checkpoint"]),
+    "behind sudo": ('cuda_checkpoint = ["sudo", "-n", "/opt/c"]\n', ["sudo", "-n", "/opt/c"]),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_job_that_is_checkpointed_knows_its_program(name: str, tmp_path: Path) -> None:
+    line, program = PROGRAMS[name]
+    config = loaded(tmp_path, TRAIN.replace('"restart"', '"checkpoint"') + line)
+    ((train, _),) = build(config, {"checkpoint": DRIVERS["checkpoint"].moves}).recipes
+    assert (train.driver, dict(train.options), train.steps_aside) == (
+        "checkpoint",
+        {"cuda_checkpoint": program},
+        True,
+    )
+    assert {"running", "parked", "stopped"} == {form.name for form in train.forms}
 
 
 LEVELS = {"": True, "sleep_level = 1": True, "sleep_level = 2": False}

@@ -57,6 +57,7 @@ CASES = {
     "a card in trouble": (LIVE + CARD + TRAIN, Reading(at_s=0.0, devices=(card(trouble="it is lost"),)), "config.toml:2 [device.gpu0]: cannot be read", "it is lost"),
     "no NVML for a named card": (LIVE + CARD + TRAIN, NO_CARDS, "config.toml:2 [device.gpu0]: cannot be read", "library"),
     "no directory of reports": (LIVE + SIM + TRAIN, None, "config.toml:5 [device.sim0] reports: there is no directory", "nothing starts on sim0"),
+    "no cuda-checkpoint": (LIVE + REPORTS + TRAIN.replace('"restart"', '"checkpoint"'), None, 'config.toml:7 [job.train] driver: no program "cuda-checkpoint"', "stopped instead"),
     "no such program": (LIVE + REPORTS + TRAIN.replace('"train"]', '"trian"]'), None, 'config.toml:8 [job.train] start: no program "trian"', "PATH"),
     "no such file": (LIVE + REPORTS + TRAIN.replace('"train"]', '"./train.sh"]'), None, "config.toml:8 [job.train] start: there is no program train.sh", ""),
     "not executable": (LIVE + REPORTS + TRAIN.replace('"train"]', '"./plain"]'), None, "config.toml:8 [job.train] start: plain is not executable", ""),

@@ -13,7 +13,7 @@ from headway.core.draft import Draft
 from headway.core.facts import HostRead
 from headway.core.fold import decided
 from headway.core.model import GIB, DiskRoom, HostRoom, JobSpec, Move, Policy, ServiceSpec, Waiting
-from tests.core.make import COMMAND, PARK, SLEEP, SLEEPER, Scene, gib, job_spec, moving, service_spec
+from tests.core.make import COMMAND, PARK, SLEEP, SLEEPER, Scene, dev, gib, job_spec, moving, service_spec
 from tests.core.test_rules import NOW_S, stays, verdict, with_mode
 
 pytestmark = pytest.mark.core
@@ -85,6 +85,27 @@ def test_a_request_comes_and_the_job_goes_as_high_as_there_is_room_for(name: str
     scene = with_mode(Scene(24).job(spec).service(form="stopped", demand=asked), host=free)
     move = next(a for a in decide(scene.s).actions if isinstance(a, Move) and a.holder == "train")
     assert move.form == expected
+
+
+COPIES = {
+    # name: (what was measured on its devices in GiB, how many, what is free, where it goes)
+    "as much as was measured on its device": ((14,), 14 + FLOOR, "parked"),
+    "a byte too little for that": ((14,), 14 + FLOOR - 2 * BYTE, "stopped"),
+    "of two devices the sum": ((14, 14), 28 + FLOOR - 2 * BYTE, "stopped"),
+    "where nothing tells its bytes, what it needs": ((), 14 + FLOOR - 2 * BYTE, "stopped"),
+    "and that is enough": ((), 14 + FLOOR, "parked"),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_move_that_copies_takes_what_is_measured_on_the_devices(name: str) -> None:
+    seen, free, expected = COPIES[name]
+    moves = tuple(replace(move, to_host=True, copies=True) if move == PARK else move for move in COMMAND)
+    on = [f"gpu{n}" for n in range(max(1, len(seen)))]
+    spec = replace(parks(), moves=moves, count=len(on), forms=parks(running=None).forms)
+    held = {dev(name): gib(size) for name, size in zip(on, seen, strict=False)}
+    scene = with_mode(Scene(24, 24).service(on=on[:1]).job(spec, on=on, seen_bytes=held), host=room(free))
+    assert stays(scene, "train") == ("gap_over", expected)
 
 
 SLEEPS = {

@@ -1,5 +1,7 @@
 """One holder per driver, with a real program behind it, and the tasks a daemon would give."""
 
+import os
+import shlex
 import socket
 import sys
 from collections.abc import Sequence
@@ -81,6 +83,7 @@ class Driven:
             stop_grace_s=self.grace_s,
             park=self.park,
             resume=self.resume,
+            options=self.options,
         )
         return Job(id="h", spec=job, forms=forms, run=run, form=form)
 
@@ -173,8 +176,22 @@ def made(name: str, directory: Path, http: aiohttp.ClientSession, model: Path) -
         "vllm": command("tests.parts.fake_vllm", "--port", "{port}", "--enable-sleep-mode"),
         "restart": command("demo.jobs.train", *job, "--steps", 10**6),
         "command": command("demo.jobs.render", *job, "--frames", 10**6),
+        "checkpoint": command("demo.jobs.render", *job, "--frames", 10**6),
     }
     assert programs.keys() == DRIVERS.keys() - {"lease"}, "each driver that runs something has a row here"
     env = {"VLLM_SERVER_DEV_MODE": "1"} if name == "vllm" else {}
     park, resume = (*tell, "park"), (*tell, "resume")
-    return Driven(name, directory, http, programs[name], park=park, resume=resume, env=env)
+    made = Driven(name, directory, http, programs[name], park=park, resume=resume, env=env)
+    if name == "checkpoint":
+        made.env, made.options = fake_checkpoint(directory / "fake")
+    return made
+
+
+def fake_checkpoint(directory: Path) -> tuple[dict[str, str], dict[str, object]]:
+    """The environment in which `nvidia-smi` is a fake one, and the options that name the fake `cuda-checkpoint`."""
+    (directory / "bin").mkdir(parents=True)
+    program = command("tests.parts.fake_cuda_checkpoint", directory)
+    smi = directory / "bin" / "nvidia-smi"
+    smi.write_text(f"#!/bin/sh\nexec {shlex.join(program)} nvidia-smi\n")
+    smi.chmod(0o755)
+    return {"PATH": f"{smi.parent}:{os.environ['PATH']}"}, {"cuda_checkpoint": program}

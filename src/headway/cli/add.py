@@ -85,8 +85,9 @@ class AfterDashes(click.Command):
 )
 @click.option(
     "--driver",
-    type=click.Choice(["auto", "restart", "command"]),
-    help="restart: stop it for a model, whatever it loses. command: park it. auto: by what you say of it.",
+    type=click.Choice(["auto", "restart", "command", "checkpoint"]),
+    help="restart: stop it for a model, whatever it loses. command: park it. checkpoint: the same for "
+    "any CUDA program. auto: by what you say of it.",
 )
 @click.option("--hold", is_flag=True, help="Keep it waiting until `headway release`.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only check it, and say how it would step aside.")

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from headway.config.build import Moves, job_spec
-from headway.config.checks import driver_of, job_problems
+from headway.config.jobs import driver_of, job_problems
 from headway.config.schema import JobConfig
 from headway.core.model import JobSpec
 from headway.core.units import parse_size

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from headway.config.calendar import WindowPlan
-from headway.config.checks import count_of, driver_of, index_of, models_of, steps_aside
+from headway.config.checks import count_of, index_of, models_of
+from headway.config.jobs import checkpoint_program, driver_of, steps_aside
 from headway.config.schema import Config, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.core.model import LADDERS, Form, FormName, JobSpec, Mode, MoveRule, Policy, ServiceSpec
 
@@ -239,7 +240,12 @@ def job_spec(name: str, job: JobConfig, moves: Moves) -> JobSpec:
         tags=job.tags,
         labels=dict(job.labels),
         colour=job.colour,
+        options=_options(job),
     )
+
+
+def _options(job: JobConfig) -> dict[str, Any]:
+    return {"cuda_checkpoint": list(checkpoint_program(job))} if driver_of(job) == "checkpoint" else {}
 
 
 def _forms(

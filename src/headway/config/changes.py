@@ -23,6 +23,7 @@ FLOORS = ("host_floor", "disk_floor")
 SIZES = ("total", "reserve", *FLOORS, *(form for ladder in LADDERS.values() for form in ladder))
 HIDDEN = (  # may hold a secret
     "env", "vars", "start", "park", "resume", "saved", "progress", "health", "summary", "command",
+    "cuda_checkpoint",
 )  # fmt: skip
 
 

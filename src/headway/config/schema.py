@@ -268,15 +268,18 @@ class ServiceConfig(Holder):
 class JobConfig(Holder):
     """A recipe for a job, and one entry in the queue made from it when it is first seen."""
 
-    driver: Literal["auto", "restart", "command"] = "auto"
+    driver: Literal["auto", "restart", "command", "checkpoint"] = "auto"
     """How it steps aside. restart stops it and starts it anew. command lets it live, and frees its memory by park and
-    resume. auto: command with `park` and `resume`, restart with `saved` or `resumable`; else `step_aside` is none."""
+    resume. checkpoint does the same to a CUDA program that knows nothing of it (see docs/howto/checkpoint.md). auto:
+    command with `park` and `resume`, restart with `saved` or `resumable`; else `step_aside` is none."""
     start: Argv
     """Command that does the work, in the foreground."""
     park: Argv | None = None
     """command: makes it give back its memory; exit 0 once that is done."""
     resume: Argv | None = None
     """command: makes it go on; exit 0 once that is done."""
+    cuda_checkpoint: Argv | None = None
+    """checkpoint: NVIDIA's program, if need be behind sudo. Left out: cuda-checkpoint, in PATH."""
     saved: Argv | None = None
     """Prints the point that it would restart from."""
     progress: Argv | None = None

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from headway.config.checks import count_of, index_of
+from headway.config.jobs import checkpoint_program
 from headway.config.problems import Problem
 from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig, WindowConfig
 from headway.ports import Reading
@@ -39,6 +40,8 @@ def warnings(config: Config, environ: Mapping[str, str], cards: Reading | None =
         yield from _cannot_sleep(name, service, environ)
     for name, job in config.job.items():
         yield from _holder(("job", name), job, environ)
+        if job.driver == "checkpoint" and (no := missing(checkpoint_program(job)[0], job.cwd, environ)):
+            yield Problem(("job", name, "driver"), f"{no}: it would be stopped instead of parked")
     for name, window in config.window.items():
         yield from _slept_only(name, window, config)
     if (command := config.alerts.command) and (no := missing(command[0], ".", environ)):

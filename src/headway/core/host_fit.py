@@ -85,7 +85,10 @@ def where(holder: Holder) -> str:
 
 def more_bytes(holder: Holder, source: FormName | None, to: FormName) -> int | None:
     """Main memory that it takes on top of what it has in the form it leaves; None: nobody said."""
-    form, left = holder.form_named(to), holder.form_named(source)
+    form, left, found = holder.form_named(to), holder.form_named(source), rule(holder, source, to)
+    if form is not None and form.host_bytes is None and found is not None and found.copies:
+        known = (left.need_bytes if left else None) or 0  # where no reading tells its bytes
+        return sum(holder.seen_bytes.values()) or known * len(holder.devices) or None
     if form is None or form.host_bytes is None:
         return None
     return max(0, form.host_bytes - ((left.host_bytes if left else None) or 0))

@@ -123,7 +123,7 @@ VERDICTS: Mapping[str, Phrase] = {
         "stay free",
         "for {holder} to be {to} may take main memory: {free_bytes} are free, and {floor_bytes} have to stay free",
         "too little main memory is free for that",
-        help="headway show {holder}",
+        help="headway status",
     ),
     "disk_short": _p(
         "for {holder} to be {to} takes {need_bytes} of the disk of {directory}: {free_bytes} are free, others take "
@@ -131,7 +131,7 @@ VERDICTS: Mapping[str, Phrase] = {
         "for {holder} to be {to} takes {need_bytes} of the disk of {directory}: {free_bytes} are free, and "
         "{floor_bytes} have to stay free",
         "too little of its disk is free for that",
-        help="headway show {holder}",
+        help="headway status",
     ),
     "demand_unknown": _p(
         "the gate has not said yet who waits for {services}; starts in {in_s} at the latest",

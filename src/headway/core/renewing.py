@@ -70,7 +70,9 @@ def merged(own: JobSpec, before: JobSpec, now: JobSpec) -> JobSpec:
         if name not in KEPT and getattr(before, name) != new and getattr(own, name) == getattr(before, name)
     }
     if "forms" in changes or "moves" in changes or "driver" in changes:  # one ladder, never half of each
-        changes |= {name: getattr(now, name) for name in ("driver", "forms", "moves", "park", "resume")}
+        changes |= {
+            name: getattr(now, name) for name in ("driver", "forms", "moves", "park", "resume", "options")
+        }
     return replace(own, **changes) if changes else own
 
 

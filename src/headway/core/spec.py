@@ -77,6 +77,7 @@ class MoveRule:
     overlaps_start: bool = False  # a start may begin beside it once measured free covers that start
     loses_work: bool = False  # work since the last saved point is gone
     to_host: bool = False  # it may take main memory for what it gives back on its devices
+    copies: bool = False  # all that it has there, so what is measured on them is what it takes
     creates: bool = False  # makes a new run (process), or lets a program in: its row is saved first
 
 

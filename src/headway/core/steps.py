@@ -48,7 +48,7 @@ class Steps:
         """Work under way: wait for it, or past its limit go one form lower."""
         holder = self.s.holders[moving.holder]
         cause = _given_up(moving, holder, self.s)
-        if cause and (action := escalate(moving, holder, cause)):
+        if cause and (action := escalate(moving, holder, cause, self.s.now_s)):
             self.actions.append(action)
             return
         if cause == "limit_passed" and not isinstance(holder, Lease):  # nothing lower is ours: see staying
@@ -261,8 +261,10 @@ def _given_up(moving: Pending, holder: Holder, s: Snapshot) -> str | None:
     return None
 
 
-def escalate(moving: Pending, holder: Holder, cause: str = "limit_passed") -> Move | None:
+def escalate(moving: Pending, holder: Holder, cause: str, now_s: float) -> Move | None:
     """One form lower that frees memory; at the bottom, again and without grace. None: nothing lower is ours to use.
+
+    A job that is stuck past its limit gets no grace either; one whose driver said early that it cannot park does.
 
     A start, wake or resume that is given up goes to the bottom: what it left half done is ended with its process.
     """
@@ -277,7 +279,7 @@ def escalate(moving: Pending, holder: Holder, cause: str = "limit_passed") -> Mo
         return None
     at_bottom = lower == holder.bottom
     late = cause == "limit_passed" and (moving.to == holder.bottom or isinstance(holder, Job))
-    kill = at_bottom and (late or holder.wish == "kill")
+    kill = at_bottom and ((late and not _may_save(moving, holder, now_s)) or holder.wish == "kill")
     patient_s = holder.spec.stop_grace_s + 5.0 if at_bottom else moving.limit_at_s - moving.started_s
     return Move(
         holder=holder.id,
@@ -289,6 +291,14 @@ def escalate(moving: Pending, holder: Holder, cause: str = "limit_passed") -> Mo
         kill=kill,
         rung=moving.rung + 1,
         cause=cause,
+    )
+
+
+def _may_save(moving: Pending, holder: Holder, now_s: float) -> bool:
+    """Could not park, and has all of its grace left of the longest that a wake waits: what ends may still save."""
+    parks = moving.frees and moving.to != holder.bottom
+    return (
+        parks and moving.failed and now_s + holder.spec.stop_grace_s <= moving.started_s + deadlines.LONGEST_S
     )
 
 

@@ -57,18 +57,22 @@ class CommandDriver:
         state = jobs.present_run(self.runs, task.holder)
         return task.holder.form not in ("stopped", "running") and state is not None and leader_lives(state)
 
+    def hook_argv(self, task: Task, verb: str) -> tuple[str, ...]:
+        """The command for `park` or `resume`."""
+        spec = task.holder.spec
+        return (spec.park if verb == "park" else spec.resume) if isinstance(spec, JobSpec) else ()
+
     async def _hook(self, task: Task, verb: str) -> Moved:
-        spec, job = task.holder.spec, jobs.present_run(self.runs, task.holder)
+        job = jobs.present_run(self.runs, task.holder)
         if job is None or not leader_lives(job):
             raise _failed(task, verb, "the job is not running", None, [])
-        argv = (spec.park if verb == "park" else spec.resume) if isinstance(spec, JobSpec) else ()
         env = jobs.job_env(self.runs, task.holder, job.id, task.device_env)
         hook = RunSpec(
             id=task.hook_id,
             holder=task.holder.id,
-            argv=argv,
+            argv=self.hook_argv(task, verb),
             env={**env, "HEADWAY_PID": str(job.pid)},
-            cwd=spec.cwd,
+            cwd=task.holder.spec.cwd,
             kind="hook",
         )
         try:

@@ -9,6 +9,7 @@ import aiohttp
 
 from headway.core.model import MoveRule
 from headway.drivers import llamacpp, vllm
+from headway.drivers.checkpoint import CheckpointDriver
 from headway.drivers.command import CommandDriver
 from headway.drivers.lease import LeaseDriver
 from headway.drivers.llamacpp import LlamaCppDriver
@@ -33,6 +34,7 @@ _CLASSES: tuple[DriverClass, ...] = (
     VllmDriver,
     RestartDriver,
     CommandDriver,
+    CheckpointDriver,
     LeaseDriver,
 )
 DRIVERS: Mapping[str, DriverClass] = {one.name: one for one in _CLASSES}
