@@ -8,7 +8,7 @@ import pytest
 
 from headway.core.decide import decide
 from headway.core.facts import MoveAnswered
-from headway.core.model import Move, ServiceSpec
+from headway.core.model import JobSpec, Move, ServiceSpec
 from tests.core.make import T0_S, Scene, job_spec, service_spec
 
 pytestmark = pytest.mark.core
@@ -32,7 +32,10 @@ CASES = {
 def test_how_it_is_ended(name: str) -> None:
     spec, (source, to, since_s), failed, killed = CASES[name]
     scene = Scene(24)
-    scene = scene.service(spec) if isinstance(spec, ServiceSpec) else scene.job(spec)
+    if isinstance(spec, ServiceSpec):
+        scene.service(spec)
+    elif isinstance(spec, JobSpec):
+        scene.job(spec)
     limit_at_s = T0_S + 60.0 if failed else T0_S
     scene.under_way(spec.name, source, to, started_s=T0_S - since_s, limit_at_s=limit_at_s)
     if failed:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.loads import cli, up
 from tests.e2e.stack import Stack
-from tests.e2e.tables import Table, config, render, sleeper, tiny
+from tests.e2e.tables import Entry, Table, config, render, sleeper, tiny
 
 pytestmark = pytest.mark.e2e
 
@@ -40,13 +40,20 @@ def test_a_job_waits_for_the_main_memory_that_it_says_it_takes(stack: Callable[[
     headway.wait_job("train", "running")
 
 
+def parks_to(key: str) -> Entry:
+    """A job that says that parking takes more of that than any machine has."""
+    entry = render()
+    entry.table[key] = {"parked": "1000TiB"}
+    return entry
+
+
 @pytest.mark.parametrize(
     ("key", "event"), [("host_memory", "move.no_memory"), ("disk", "move.no_disk")], ids=["memory", "disk"]
 )
 def test_a_job_without_room_to_park_is_stopped_for_a_model_and_it_says_what_was_measured(
     stack: Callable[[Table], Stack], key: str, event: str
 ) -> None:
-    headway = up(stack, config(tiny("chat", "16GiB"), render(**{key: {"parked": "1000TiB"}})))
+    headway = up(stack, config(tiny("chat", "16GiB"), parks_to(key)))
     headway.wait_job("render", "running")
     assert headway.ask("chat").status == 200
     (told,) = headway.events(event, holder=headway.job("render")["id"])
