@@ -25,7 +25,10 @@ TESTS_FAILED, NO_TESTS = 1, 5  # exit codes of pytest
 SEEDS, SEEDS_FAILED = "1-24", 1
 # Tables before properties before stories: the first red one says most.
 KILLERS = (
-    *(f"test_{name}.py" for name in ("fit", "rules", "steps", "order", "facts", "fold", "wishes", "pass")),
+    *(
+        f"test_{name}.py"
+        for name in ("fit", "rules", "steps", "order", "facts", "fold", "wishes", "pass", "host_fit", "grace")
+    ),
     *(f"test_invariants_{name}.py" for name in ("fit", "rank", "push", "steps", "fold")),
     *(f"test_{name}.py" for name in ("indexes", "runs", "seeds")),
 )
@@ -170,6 +173,30 @@ MUTATIONS: tuple[Mutation, ...] = (
         old="        if not plan.short_on(devices, want, rest):\n            leaving = rest\n",
         new="        leaving = leaving or rest\n",
         test="test_order.py::test_nobody_is_pushed_whose_staying_still_fits",
+    ),
+    Mutation(
+        name="host-memory-ignored",
+        breaks="a job is parked into main memory that there is not",
+        file="host_fit.py",
+        old="    if free - promised - (need or 0) >= floor:\n",
+        new="    if free - promised >= floor:\n",
+        test="test_host_fit.py::test_a_request_comes_and_the_job_goes_as_high_as_there_is_room_for",
+    ),
+    Mutation(
+        name="host-memory-promised-twice",
+        breaks="main memory that one was let in for, and has not taken yet, is given to the next one too",
+        file="host_fit.py",
+        old="    return sum(going.values()), min(times, default=None)\n",
+        new="    return 0, min(times, default=None)\n",
+        test="test_host_fit.py::test_jobs_that_have_not_taken_it_yet_are_counted_so_that_many_never_start_at_once",
+    ),
+    Mutation(
+        name="grace-ignored",
+        breaks="a job that could not park is killed without the grace in which it may save",
+        file="steps.py",
+        old="(late and not _may_save(moving, holder, now_s))",
+        new="late",
+        test="test_grace.py::test_how_it_is_ended",
     ),
 )
 

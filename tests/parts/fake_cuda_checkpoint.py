@@ -1,13 +1,14 @@
 """A `cuda-checkpoint` and the `nvidia-smi` beside it, over no GPU at all: `python -m tests.parts.fake_cuda_checkpoint DIR ...`.
 
 DIR holds what is true: `PID` is the state of a process that is on a device, `PID.memory` a job's own directory that is told to
-give its memory back, `traps` what goes wrong, one word a line (`checkpoint:4711:out of memory`, `help:old`, `listing:fails`),
+give its memory back, `reports` the directory in which jobs report what they hold (then nobody has to name them here), `traps` what goes wrong, one word a line (`checkpoint:4711:out of memory`, `help:old`, `listing:fails`),
 and `calls` all that was asked. Its rules are those of the real one as far as they are written down; none of it was compared
 with a GPU.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
@@ -29,10 +30,25 @@ def listing(directory: Path) -> int:
     if "listing:fails" in traps(directory):
         print("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver")
         return 9
-    for file in sorted(directory.iterdir()):
-        if file.name.isdigit() and file.read_text() != "checkpointed":
+    for file in sorted({*directory.iterdir(), *(directory / str(pid) for pid in reported(directory))}):
+        if file.name.isdigit() and state(directory, file.name) != "checkpointed":
             print(file.name)
     return 0
+
+
+def reported(directory: Path) -> list[int]:
+    """Processes that report memory."""
+    file = directory / "reports"
+    reports = Path(file.read_text()).glob("[!.]*") if file.exists() else ()
+    return [json.loads(report.read_text())["pid"] for report in reports]
+
+
+def state(directory: Path, pid: str) -> str | None:
+    """None: it has nothing to do with a device."""
+    file = directory / pid
+    if file.exists():
+        return file.read_text()
+    return "running" if int(pid) in reported(directory) else None
 
 
 def traps(directory: Path) -> list[str]:
@@ -53,10 +69,12 @@ def step(directory: Path, action: str, pid: str) -> int:
         print(f'Could not {action} on process ID {pid}: "{says}"')
         return 1
     source, becomes = STEPS[action]
-    if (directory / pid).read_text() != source:
+    if state(directory, pid) != source:
         print(f'Could not {action} on process ID {pid}: "illegal state"')
         return 1
     memory = directory / f"{pid}.memory"
+    if not memory.exists():
+        memory = directory / "job"
     if action in TELLS and memory.exists():
         answer = tell(Path(memory.read_text()), TELLS[action], 30.0)
         if answer.startswith("error:"):  # without room it never comes back, not even when there is room again
@@ -79,11 +97,10 @@ def main() -> int:
         return 0
     options = dict(zip(words[::2], words[1::2], strict=False)) if words[0] != "--get-state" else {}
     if words[0] == "--get-state":
-        file = directory / words[2]
-        if not file.exists():
+        if (found := state(directory, words[2])) is None:
             print(f'Could not get the state of process ID {words[2]}: "initialization error"')
             return 1
-        print(file.read_text())
+        print(found)
         return 0
     return step(directory, options["--action"], options["--pid"])
 
