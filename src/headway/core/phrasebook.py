@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headway.core.wording import (
     Phrase,
+    could_come_back,
     did,
     gate,
     held,
@@ -246,10 +247,9 @@ VERDICTS: Mapping[str, Phrase] = {
         "its placement is beside {service}, never in its place", "its placement is beside a model, never in its place"
     ),
     "model_busy": _p(
-        "{service} is answering {active_words}; starts when it has been quiet for {needed_s}",
-        "{service} is answering requests; starts when it has been quiet for {needed_s}",
         "{service} is answering {active_words}; its turn is in {in_s} at the latest",
         "{service} is answering requests; its turn is in {in_s} at the latest",
+        "{service} is answering {active_words}",
         "{service} is answering requests",
         "a model is answering requests",
         derive=requests_active,
@@ -266,14 +266,22 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "just_pushed": _p("was pushed aside and lets {holder} be for {in_s} more", "was pushed aside a moment ago"),
     "gap_too_short": _p(
-        "{service} has been quiet for {quiet_s}; starts when it has been quiet for {needed_s}",
+        "{talks_words} could come back to {service}, quiet for {quiet_s}; starts when nobody does for {in_s} more, "
+        "which would earn {gain_s} of job time for {wait_s} of waiting",
+        "nobody is expected at {service}, quiet for {quiet_s}; starts in {in_s}",
+        "{service} has been quiet for {quiet_s}; starts when it stays so for {in_s} more",
         "the model has not been quiet for long enough",
+        help="headway start {id}", derive=could_come_back,
     ),
-    "gap_before_saved": _p(
-        "{service} has been quiet for {quiet_s}; starts when it has been quiet for {needed_s}, as long as this job "
-        "works up to a saved point",
-        "the model has not been quiet for as long as this job needs to save its work",
-        help="headway start {id}",
+    "gap_not_worth": _p(
+        "{talks_words} could come back to {service}, quiet for {quiet_s}: a swap would not earn {price} s of job time "
+        "for each second of waiting",
+        "a swap with {service} would not earn {price} s of job time for each second of waiting",
+        "a swap with the model would not be worth the waiting",
+        help="headway start {id}", derive=could_come_back,
+    ),
+    "gap_unread": _p(
+        "{service} has just answered; how that ended is being read", "what the model answered last is being read"
     ),
     # the next step
     "draining": _p(
