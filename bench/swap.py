@@ -36,7 +36,7 @@ def config(home: Path) -> dict[str, Any]:
     control = [*python, "demo.jobs.render_ctl"]
     return {
         "mode": "live",
-        "headway": {"gap_min": "0.2s", "gap_factor": 0, "min_residency": "0.2s"},
+        "headway": {"gap_min": "0.2s", "wait_price": 0, "min_residency": "0.2s"},
         "gate": {"port": 0},
         "api": {"port": 0},
         "device": {"sim0": {"meter": "simulated", "total": "24GiB", "reports": str(reports)}},

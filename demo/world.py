@@ -57,7 +57,7 @@ def config(home: Path, model: Path) -> dict[str, Any]:
         "headway": {
             "max_active_jobs": 1,
             "gap_min": "1s",
-            "gap_factor": 0,
+            "wait_price": 0,
             "min_residency": "1s",
             "reserve": "1GiB",
             "host_floor": 0,  # small as it is, it starts wherever it is tried

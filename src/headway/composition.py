@@ -30,6 +30,7 @@ from headway.config.adhoc import adhoc
 from headway.config.build import Built, DeviceSettings
 from headway.config.calendar import Calendar
 from headway.config.paths import Paths
+from headway.config.pauses import shipped
 from headway.config.running import Running
 from headway.core import phrases
 from headway.core.facts import ConfigRefused
@@ -203,6 +204,7 @@ class Service:
             mode=built.mode,
             name=secrets.token_hex(4),
             salt=secrets.token_hex(16),
+            pauses=shipped(),
         )
 
     async def _start(self) -> None:

@@ -10,6 +10,8 @@ from headway.core import fold, wishes
 from headway.core.commands import AddJob, Configure
 from headway.core.draft import Draft
 from headway.core.facts import DeviceRead
+from headway.core.forecast import Forecast, Quiet
+from headway.core.ledger import Knobs
 from headway.core.model import (
     GIB,
     DeviceId,
@@ -20,6 +22,7 @@ from headway.core.model import (
     Job,
     JobSpec,
     MoveRule,
+    Outlook,
     Pending,
     Policy,
     Run,
@@ -27,8 +30,10 @@ from headway.core.model import (
     ServiceSpec,
     Snapshot,
 )
+from headway.core.pauses import Table
 
 T0_S = 1000.0  # when these worlds begin
+NOBODY = Forecast(Table({})).quiet(0.0)  # is known who could come back: any swap is worth it
 
 START = MoveRule(source="stopped", to="awake", limit_s=300.0, frees=False, creates=True)
 STOP = MoveRule(source="awake", to="stopped", limit_s=30.0, frees=True)
@@ -112,6 +117,18 @@ def moving(hid: str, source: str, to: str, **given: Any) -> Pending:
     return Pending(holder=hid, source=source, to=to, **{**defaults, **given})
 
 
+def outlook(quiet: Quiet = NOBODY, **given: Any) -> Outlook:
+    """What is expected of a service; the log has told of every answer."""
+    defaults: dict[str, Any] = {"at_s": T0_S, "price": 4.0, "knobs": Knobs(), "heard_s": float("inf")}
+    return Outlook(quiet=quiet, **{**defaults, **given})
+
+
+def expected(s: Snapshot) -> Snapshot:
+    """Where nothing else was said of a service, nobody is expected to come back to it."""
+    missing = {sid: outlook() for sid in s.services if sid not in s.outlooks}
+    return replace(s, outlooks={**s.outlooks, **missing}) if missing else s
+
+
 class Scene:
     """A snapshot put together by hand: each call is a turn without a decision. `s` is the snapshot so far."""
 
@@ -139,6 +156,24 @@ class Scene:
                 f"{h.id} {h.form} {since} x{h.spec.count} on {h.devices} {needs} {what} {asks} {active}"
             )
         return "\n".join(lines)
+
+    @property
+    def s(self) -> Snapshot:
+        return self._s
+
+    @s.setter
+    def s(self, s: Snapshot) -> None:
+        self._s = expected(s)
+
+    def ruled(self, **policy: Any) -> Scene:
+        """With other rules."""
+        self.s = replace(self.s, policy=replace(self.s.policy, **policy))
+        return self
+
+    def expecting(self, sid: str, seen: Outlook) -> Scene:
+        """With this outlook of one service."""
+        self.s = replace(self.s, outlooks={**self.s.outlooks, sid: seen})
+        return self
 
     def draft(self) -> Draft:
         return Draft(self.s, self.s.now_s)

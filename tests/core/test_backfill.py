@@ -136,13 +136,13 @@ def test_a_head_for_two_devices_has_both_kept_and_starts_with_the_later_one() ->
 
 def test_the_last_place_of_a_line_is_kept_as_well() -> None:
     """On another device, where there would be room; but the head would find no place when its own is free."""
-    scene = Scene(24, 24, policy=Policy(max_active_jobs=1)).service(
+    scene = Scene(24, 24, policy=Policy(max_active_jobs=1, gap_min_s=5.0)).service(
         service_spec(awake=16), last_end_s=T0_S - 1
     )
     head(scene, 20, pinned_devices=("gpu0",))
     small(scene, None, pinned_devices=("gpu1",))
     assert decide(scene.s).verdicts["small"].code == "kept"
-    scene = Scene(24, 24, policy=Policy(max_active_jobs=2)).service(
+    scene = Scene(24, 24, policy=Policy(max_active_jobs=2, gap_min_s=5.0)).service(
         service_spec(awake=16), last_end_s=T0_S - 1
     )
     small(head(scene, 20, pinned_devices=("gpu0",)), None, pinned_devices=("gpu1",))

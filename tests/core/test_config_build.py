@@ -222,7 +222,7 @@ def test_defaults_are_those_of_the_core(tmp_path: Path) -> None:
 
 def test_every_setting_of_headway_reaches_the_policy(tmp_path: Path) -> None:
     text = "[headway]\n" + "".join(
-        f"{name} = 0.5\n" if name == "reserve_share" else f"{name} = 77\n"
+        f"{name} = 0.5\n" if name.endswith("_share") else f"{name} = 77\n"
         for name in Config.model_fields["headway"].annotation.model_fields  # type: ignore[union-attr]
         if name != "switch_after"
     )

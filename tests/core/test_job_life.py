@@ -13,7 +13,7 @@ from headway.core.decide import decide
 from headway.core.facts import JobTold, RunSeen
 from headway.core.model import Event, Exit, Job, JobSpec, Move, Run
 from headway.core.worked import ran_s
-from tests.core.make import T0_S, Scene, dev, job_spec, service_spec
+from tests.core.make import T0_S, Scene, dev, job_spec
 
 pytestmark = pytest.mark.core
 
@@ -266,33 +266,6 @@ def test_what_is_saved_is_not_lost_twice() -> None:
     assert (of(scene).saved_ran_s, of(scene).saves_every_s) == (150.0, 70.0)
     ends(scene.at(T0_S + 55.0), 1)
     assert of(scene).lost_s == 5.0
-
-
-GAPS = {
-    # name: (spec, given, quiet for, the code)
-    "nothing known of when it saves": (job_spec(saved=("show",)), {}, 100, None),
-    "a gap as long as it needs to save": (job_spec(saved=("show",)), {"saves_every_s": 60.0}, 60, None),
-    "a gap that is shorter": (job_spec(saved=("show",)), {"saves_every_s": 60.0}, 59, "gap_before_saved"),
-    "one that parks loses nothing": (job_spec(parked=1, saved=("show",)), {"saves_every_s": 60.0}, 59, None),
-    "one that a person wants now": (
-        job_spec(saved=("show",)),
-        {"saves_every_s": 60.0, "rushed": True},
-        1,
-        None,
-    ),
-    "a gap too short for anybody": (job_spec(), {}, 1, "gap_too_short"),
-}
-
-
-@pytest.mark.parametrize(("spec", "given", "quiet_s", "code"), GAPS.values(), ids=GAPS.keys())
-def test_one_that_would_lose_work_waits_for_a_gap_long_enough(
-    spec: JobSpec, given: dict[str, Any], quiet_s: float, code: str | None
-) -> None:
-    scene = Scene(24).service(service_spec(awake=16), last_end_s=T0_S - quiet_s)
-    scene.job(spec, "stopped", **given)
-    assert decide(scene.s).verdicts["train"].code == (code or "beside_model"), (
-        "the model is on its way out for it"
-    )
 
 
 # ---------------------------------------------------------------- signs of life

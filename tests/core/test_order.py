@@ -8,7 +8,7 @@ import pytest
 
 from headway.core import rank
 from headway.core.decide import decide, target
-from headway.core.model import Form, Policy, Waiting
+from headway.core.model import Policy, Waiting
 from tests.core.make import Scene, dev, gib, job_spec, service_spec
 
 pytestmark = pytest.mark.core
@@ -149,24 +149,8 @@ def test_an_equal_job_waits_for_its_turn() -> None:
     assert aside(scene) == {}
 
 
-def test_measured_times_make_a_gap_worth_its_swap() -> None:
-    def seen(last_end_s: float) -> str:
-        forms = (
-            Form(name="awake", declared_bytes=gib(16)),
-            Form(name="asleep", declared_bytes=gib(1), enter_s=3.0, leave_s=7.0),
-            Form(name="stopped", leave_s=300.0),
-        )
-        scene = (
-            Scene(24).service(service_spec(asleep=1), forms=forms, last_end_s=last_end_s).job(form="stopped")
-        )
-        return target(scene.read().s)[1]["train"].code
-
-    assert seen(NOW_S - 9.9) == "gap_too_short"
-    assert seen(NOW_S - 10.0) == "goes"
-
-
 def test_the_next_look_is_in_the_future_and_when_time_alone_changes_an_answer() -> None:
-    scene = Scene(24).service(last_end_s=NOW_S - 1).job(form="stopped")
+    scene = Scene(24, policy=Policy(gap_min_s=5.0)).service(last_end_s=NOW_S - 1).job(form="stopped")
     assert decide(scene.read().s).recheck_at_s == pytest.approx(NOW_S + 4.0)
     busy = replace(scene.s.holders["chat"], since_s=NOW_S - 400)
     assert decide(scene.put(busy).at(NOW_S + 100).s).recheck_at_s is None

@@ -44,7 +44,10 @@ KEPT = {
         waiting(model(active=1, active_since_s=NOW_S - 1)),
         False,
     ),
-    "for a gap job while the model was used a moment ago": (waiting(model(last_end_s=NOW_S - 1)), True),
+    "for a gap job while the model was used a moment ago": (
+        waiting(model(last_end_s=NOW_S - 1).ruled(gap_min_s=5.0)),
+        True,
+    ),
     "for one behind stronger work, which ends some day": (waiting(work()), True),
     "for one behind weaker work that it may not push": (waiting(work(), key=-3e9), True),
     "for one behind work that cannot step aside, and ends some day": (waiting(work(moves=())), True),
@@ -63,7 +66,7 @@ KEPT = {
         False,
     ),
     "but where that one sleeps deeply enough": (
-        waiting(model(NOT_OURS, run=None, last_end_s=NOW_S - 1)),
+        waiting(model(NOT_OURS, run=None, last_end_s=NOW_S - 1).ruled(gap_min_s=5.0)),
         True,
     ),
 }

@@ -336,12 +336,17 @@ PUSH_CASES = {
     "a gap job pushes an idle model": (job_waits().service(), "train", "chat", None),
     "a gap job waits for a busy model": (job_waits().service(**BUSY), "train", "chat", "model_busy"),
     "a gap job waits until the gap is worth it": (
-        job_waits().service(last_end_s=NOW_S - 4.9),
+        job_waits().service(last_end_s=NOW_S - 4.9).ruled(gap_min_s=5.0),
         "train",
         "chat",
         "gap_too_short",
     ),
-    "a gap that is long enough": (job_waits().service(last_end_s=NOW_S - 5), "train", "chat", None),
+    "a gap that is long enough": (
+        job_waits().service(last_end_s=NOW_S - 5).ruled(gap_min_s=5.0),
+        "train",
+        "chat",
+        None,
+    ),
     "a job that shares pushes no model": (
         job_waits(placement="share").service(),
         "train",

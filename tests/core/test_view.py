@@ -189,7 +189,7 @@ SENTENCES = {
     # name: (holder asked about, snapshot, verdict, code, sentence, help)
     "a model answers": (
         "j1", snapshot(job(), CHAT), BUSY, "model_busy",
-        "queued: chat is answering 2 requests; starts when it has been quiet for 5 s", None,
+        "queued: chat is answering 2 requests", None,
     ),
     "memory is not released": (
         "chat", snapshot(service(), pending=(moving("chat", "awake", "stopped", frees=True, step="answered"),)), SHORT,

@@ -10,7 +10,6 @@ from headway.core import windows
 from headway.core.commands import StartWindow, StopWindow
 from headway.core.deadlines import release_limit_s
 from headway.core.facts import WindowsDue
-from headway.core.gaps import worth_it
 from headway.core.lifecycle import rule
 from headway.core.model import GIB, Pending, Waiting, Window
 from headway.core.view import overview
@@ -189,14 +188,6 @@ def _parking(hid: str) -> Pending:
         holder=hid, source="running", to="parked", devices=(dev("gpu0"),), exclusive=False, frees=True,
         started_s=T0_S, limit_at_s=T0_S + 10.0, cause="chat",
     )  # fmt: skip
-
-
-def test_a_slow_wake_window_makes_gaps_cheaper() -> None:
-    scene = Scene(24).service(SLEEPS, last_end_s=T0_S - 3.0).job(PARKS, "stopped")
-    job, chat = scene.s.holders["train"], scene.s.service("chat")
-    assert chat is not None
-    assert worth_it(job, chat, scene.s) is not None
-    assert worth_it(job, chat, under(scene, window("slow_wake")).s) is None
 
 
 # ---------------------------------------------------------------- a whole window

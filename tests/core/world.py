@@ -30,6 +30,7 @@ from headway.core.model import (
     Verdict,
 )
 from tests.core.doors import GateDoor
+from tests.core.make import expected
 from tests.core.programs import Habit as Habit
 from tests.core.programs import Programs
 from tests.core.timeline import LINK_S
@@ -75,6 +76,7 @@ class World(Programs):
         for fact in self.inbox:
             fold.fold(draft, fact)
         self.inbox.clear()
+        draft.set(outlooks=expected(draft.view()).outlooks)
         decision = decide(draft.view())
         fold.decided(draft, decision)
         self.s = draft.done()

@@ -19,7 +19,7 @@ from tests.parts.loop_world import FakeDriver, LoopWorld
 
 QUICK = Policy(
     gap_min_s=0.0,
-    gap_factor=0.0,
+    wait_price=0.0,
     demand_grace_s=0.02,
     backoff_min_s=0.02,
     backoff_max_s=0.05,

@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import Any
 
 from headway.core.facts import GateState
+from headway.core.history import Histories
 from headway.core.model import Decision, Event, Holder, MoveRule, Service, Snapshot, Waiting
+from headway.core.pauses import Table
 from headway.daemon.act import Act
 from headway.daemon.adopt import Adopted
 from headway.daemon.hub import StateHub
@@ -165,7 +167,8 @@ class LoopWorld:
             watch=self.watcher.watch,
             trouble=lambda what, error: self.troubles.append((what, error)),
         )
-        self.loop = Loop(snapshot, self.clock, self.hub, self.act, self.recorder, self._gates)
+        histories = Histories(Table({}), snapshot.boot_id, self.clock.now_s(), self.clock.wall_s())
+        self.loop = Loop(snapshot, self.clock, self.hub, self.act, self.recorder, histories, self._gates)
         self.adopted = adopted
 
     def use(self, driver: FakeDriver) -> None:

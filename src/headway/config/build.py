@@ -146,9 +146,10 @@ def policy(config: Config) -> Policy:
         background_max_wait_s=said.background_max_wait,
         reserve_after_s=said.reserve_after,
         push_back_s=said.push_back,
-        gap_factor=said.gap_factor,
+        wait_price=said.wait_price,
+        max_mean_wait_s=said.max_mean_wait,
+        max_waiting_share=said.max_waiting_share,
         gap_min_s=said.gap_min,
-        swap_prior_s=said.swap_prior,
         free_limit_s=said.free_limit,
         backoff_min_s=said.backoff_min,
         backoff_max_s=said.backoff_max,
@@ -197,6 +198,9 @@ def _service(
         keep_awake=service.pinned,
         health_path=service.health,
         key_file=service.key_file,
+        wait_price=service.wait_price,
+        max_mean_wait_s=service.max_mean_wait,
+        max_waiting_share=service.max_waiting_share,
         options={"sleep_level": service.sleep_level or 1} if service.driver == "vllm" else {},
     )
 

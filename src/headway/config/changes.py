@@ -18,7 +18,11 @@ RESTART = ("gate", "api", "device")
 # Keys of [service.NAME] that a running server takes at once: their names here, where they differ from the spec's.
 NAMES = {"gate_port": "port", "keep_awake": "pinned", "forms": "memory"}
 SERVICE_NOW = {NAMES.get(name, name.removesuffix("_s")) for name in (*AT_ONCE, "forms", "host_memory")}
-FACTORS = ("gap_factor", "reserve_share")  # every other number with a fraction is a duration
+FACTORS = (
+    "wait_price",
+    "max_waiting_share",
+    "reserve_share",
+)  # every other number with a fraction is a duration
 FLOORS = ("host_floor", "disk_floor")
 SIZES = ("total", "reserve", *FLOORS, *(form for ladder in LADDERS.values() for form in ladder))
 HIDDEN = (  # may hold a secret

@@ -109,12 +109,14 @@ class HeadwaySettings(Table):
     """How long requests wait for a busy service before it has to make room."""
     background_max_wait: Seconds = 900.0
     """Background requests never push a running job aside before they have waited this long."""
-    gap_factor: float = Field(default=1.0, ge=0, le=1000)
-    """A model is put aside for a job once it was quiet this many times the length of one swap."""
-    gap_min: Seconds = 2.0
-    """But never before it was quiet for this long."""
-    swap_prior: Seconds = 5.0
-    """Length of one swap, until it was measured."""
+    wait_price: float = Field(default=4.0, ge=0, le=1e6)
+    """Seconds of job time that one second of waiting must earn; each service may set its own, and the next two."""
+    max_mean_wait: Seconds = Field(default=1.0, gt=0)
+    """The more of this its requests have waited on average, over a day or half of one, the higher that price."""
+    max_waiting_share: float = Field(default=0.15, gt=0, le=1)
+    """The same for the share of its requests that waited at all."""
+    gap_min: Seconds = 0.0
+    """A model is never put aside for a job before it was quiet for this long, whatever that is worth."""
     reserve: Bytes = 2 * GIB
     """Device memory kept free, at most; a holder that is alone on a device may use it all."""
     reserve_share: float = Field(default=0.05, ge=0, lt=1)
@@ -263,6 +265,12 @@ class ServiceConfig(Holder):
     """vllm: the longest that falling asleep may take before it is stopped instead. Left out: 1 min."""
     key_file: PathText | None = None
     """File with the key that the server expects; the gate adds it to what it passes on."""
+    wait_price: float | None = Field(default=None, ge=0, le=1e6)
+    """Left out: as in [headway]. So the next two."""
+    max_mean_wait: Seconds | None = Field(default=None, gt=0)
+    """On average over its requests, what its waiting may come to before it grows dear."""
+    max_waiting_share: float | None = Field(default=None, gt=0, le=1)
+    """And the share of its requests that may wait."""
 
 
 class JobConfig(Holder):

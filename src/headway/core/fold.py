@@ -11,6 +11,7 @@ from headway.core import (
     fit,
     floors,
     freezing,
+    gaps,
     host_fit,
     leases,
     line,
@@ -132,6 +133,7 @@ def decided(d: Draft, decision: Decision) -> None:
 def _move_asked(d: Draft, move: Move) -> None:
     holder, before = d.holders[move.holder], d.pending.get(move.holder)
     if move.frees and before is None:
+        gaps.taken(d, move.holder, move.cause)
         holder = ends.measured(holder, d.now_s)
     changes: dict[str, object] = {"runs": holder.runs + 1} if move.creates and move.run_id else {}
     if not move.frees:

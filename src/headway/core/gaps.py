@@ -1,33 +1,61 @@
-"""Is putting a model aside for a job worth it? For now: it has been quiet longer than one swap costs."""
+"""Is putting a model aside for a job worth it? "Who could come back?": see worth.py for what is weighed."""
 
 from __future__ import annotations
 
-from headway.core import windows
+from dataclasses import asdict
+from functools import lru_cache
+from typing import Final
+
+from headway.core.draft import Draft
+from headway.core.ledger import Knobs
 from headway.core.lifecycle import aside_form, rule
-from headway.core.model import Holder, Job, Service, Snapshot, Verdict
+from headway.core.model import FormName, Holder, HolderId, Job, Service, Snapshot, Verdict
+from headway.core.outlook import Outlook
+from headway.core.worth import Costs, Moment, best_moment
 
-SLOW_WAKE_FACTOR = (
-    0.25  # in a slow_wake window a second of waiting costs a quarter of what it costs otherwise
+SLOW_WAKE_PRICE: Final = (
+    1.0  # at most, of a second of waiting in a slow_wake window; the caps are out of force
 )
+UNHEARD_S: Final = 3.0  # so long the log may take to tell how an answer ended; then its line is lost
+SAME_S: Final = 0.25  # two readings of the end of one answer differ by less
+SOON_S: Final = 0.001
+EXAMPLE: Final = Costs()  # what stands in until something is measured
+_moment: Final = lru_cache(maxsize=256)(best_moment)  # jobs of one kind have the same costs
 
 
-def swap_s(job: Holder, service: Service, s: Snapshot) -> float:
-    """Seconds that one swap costs: both step aside once and come back once. Priors where nothing was measured."""
-    measured = []
-    for holder in (job, service):
-        aside = holder.form_named(aside_form(holder, holder.top))
-        here = aside if holder.form == holder.top else holder.form_named(holder.form)
-        measured += [aside.enter_s if aside else None, here.leave_s if here else None]
-    known = [time_s for time_s in measured if time_s is not None]
-    return sum(known) if known else s.policy.swap_prior_s
+def knobs(service: Service, s: Snapshot) -> Knobs:
+    """As said of this service, else of all."""
+    own, all_ = service.spec, s.policy
+    return Knobs(
+        wait_price=all_.wait_price if own.wait_price is None else own.wait_price,
+        max_mean_wait_s=all_.max_mean_wait_s if own.max_mean_wait_s is None else own.max_mean_wait_s,
+        max_waiting_share=all_.max_waiting_share if own.max_waiting_share is None else own.max_waiting_share,
+    )
 
 
-def needed_s(job: Holder, service: Service, s: Snapshot) -> float:
-    """How long the service must have been quiet for this job to have its memory."""
-    factor = s.policy.gap_factor
-    if windows.over(service.id, s, "slow_wake"):
-        factor *= SLOW_WAKE_FACTOR
-    return max(s.policy.gap_min_s, factor * swap_s(job, service, s))
+def costs(job: Holder, service: Service) -> Costs:
+    """What one swap takes: both step aside once and come back once. As measured, else as declared, else a guess."""
+    asleep, parked = aside_form(service, service.top), aside_form(job, job.top)
+    here = job.bottom if job.form in (None, job.top) else job.form
+    return Costs(
+        sleep_s=_takes_s(service, service.top, asleep, EXAMPLE.sleep_s),
+        wake_s=_takes_s(service, asleep, service.top, EXAMPLE.wake_s),
+        resume_s=_takes_s(job, here, job.top, EXAMPLE.resume_s),
+        park_s=_takes_s(job, job.top, parked, EXAMPLE.park_s),
+        saved_every_s=saves_after_s(job),
+    )
+
+
+def _takes_s(holder: Holder, source: FormName | None, to: FormName | None, guess_s: float) -> float:
+    if source is None or to is None:
+        return guess_s
+    up = to == holder.top
+    form = holder.form_named(source if up else to)
+    measured_s = None if form is None else form.leave_s if up else form.enter_s
+    if measured_s is not None:
+        return measured_s
+    found = rule(holder, source, to)
+    return guess_s if found is None or found.takes_s is None else found.takes_s
 
 
 def saves_after_s(job: Holder) -> float:
@@ -40,21 +68,53 @@ def saves_after_s(job: Holder) -> float:
     return job.saves_every_s if found is not None and found.loses_work else 0.0
 
 
-def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
-    """None when the service has been quiet long enough to give its memory to this job.
+def moment(job: Holder, service: Service, outlook: Outlook) -> Moment:
+    """When to put the model aside for this job, from the outlook on."""
+    assert outlook.quiet is not None
+    return _moment(outlook.quiet, costs(job, service), outlook.price, outlook.follower_s)
 
-    A quiet time is expected to last about as long as it has lasted. So one that would lose its work waits until that
-    is enough to reach its next saved point. Whom a person told to start now is not asked whether it is worth it.
+
+def quiet_since_s(service: Service) -> float:
+    return max(service.since_s, service.last_end_s or 0.0, service.idle_since_s or 0.0)
+
+
+def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
+    """None when this is the moment to give the memory of an idle model to this job.
+
+    A moment once found is good until something is learned. Whom a person told to start now is not asked whether it is
+    worth it.
     """
     if isinstance(job, Job) and job.rushed:
         return None
-    quiet_since_s = max(service.since_s, service.last_end_s or 0.0, service.idle_since_s or 0.0)
-    wanted_s, saves_s = needed_s(job, service, s), saves_after_s(job)
-    quiet_s = s.now_s - quiet_since_s
-    if quiet_s < saves_s and saves_s > wanted_s:
-        facts = {"service": service.id, "quiet_s": quiet_s, "needed_s": saves_s}
-        return Verdict(code="gap_before_saved", facts=facts, until_s=quiet_since_s + saves_s)
-    if quiet_s >= wanted_s:
+    since_s, outlook = quiet_since_s(service), s.outlooks.get(service.id)
+    facts = {"service": service.id, "quiet_s": s.now_s - since_s}
+    if outlook is None or outlook.quiet is None or unheard(service, s):
+        return Verdict(code="gap_unread", facts=facts, until_s=(service.last_end_s or s.now_s) + UNHEARD_S)
+    best = moment(job, service, outlook)
+    facts |= best.facts()
+    if best.after_s is None:
+        return Verdict(code="gap_not_worth", facts=facts)
+    at_s = max(outlook.at_s + best.after_s, since_s + s.policy.gap_min_s)
+    if best.now and at_s <= s.now_s:
         return None
-    facts = {"service": service.id, "quiet_s": quiet_s, "needed_s": wanted_s}
-    return Verdict(code="gap_too_short", facts=facts, until_s=quiet_since_s + wanted_s)
+    return Verdict(code="gap_too_short", facts=facts, until_s=max(at_s, s.now_s + SOON_S))
+
+
+def unheard(service: Service, s: Snapshot) -> bool:
+    """Has a request ended of which the log has yet to tell? Without that line it would seem quiet for longer."""
+    ended_s, outlook = service.last_end_s, s.outlooks.get(service.id)
+    if ended_s is None or s.now_s >= ended_s + UNHEARD_S:
+        return False
+    return outlook is None or outlook.heard_s is None or outlook.heard_s + SAME_S < ended_s
+
+
+def taken(d: Draft, sid: HolderId, cause: HolderId | None) -> None:
+    """Tell of a model that is put aside for a job, with what is expected of it and what it costs: it can be checked."""
+    service, job = d.holders.get(sid), d.holders.get(cause or "")
+    outlook = d.other.get("outlooks", d.base.outlooks).get(sid)
+    if not isinstance(service, Service) or not isinstance(job, Job) or service.form != service.top:
+        return
+    facts = {"job": job.id, "quiet_s": d.now_s - quiet_since_s(service), "costs": asdict(costs(job, service))}
+    if not job.rushed and outlook is not None and outlook.quiet is not None:
+        facts |= moment(job, service, outlook).facts()
+    d.event("gap.taken", sid, **facts)

@@ -21,6 +21,7 @@ from headway.core.machine import NO_ROOM as NO_ROOM
 from headway.core.machine import DiskRoom as DiskRoom
 from headway.core.machine import Gauges as Gauges
 from headway.core.machine import HostRoom as HostRoom
+from headway.core.outlook import Outlook as Outlook
 from headway.core.spec import BOTTOM as BOTTOM
 from headway.core.spec import GIB as GIB
 from headway.core.spec import LADDERS as LADDERS
@@ -373,6 +374,7 @@ class Snapshot:
     next_job: int = 1  # ids are never reused
     next_lease: int = 1  # of leases and claims
     fencing: int = 0  # of the last grant
+    outlooks: Mapping[HolderId, Outlook] = field(default_factory=dict)  # what to expect of each service
     windows: tuple[Window, ...] = ()  # open, or the next of their kind
     next_window: int = 1
     front_at_s: float | None = None  # when the next one of a line has waited as long as it may

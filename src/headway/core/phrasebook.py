@@ -1,4 +1,4 @@
-"""The phrasebook: why something is so, and what went wrong. Codes are stable; these words may be reworded."""
+"""The phrasebook: why something is so. Codes are stable; these words may be reworded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from headway.core.wording import (
     Phrase,
+    could_come_back,
     did,
     gate,
     held,
@@ -17,8 +18,6 @@ from headway.core.wording import (
     waited_for_held,
 )
 from headway.core.wording import phrase as _p
-
-# ------------------------------------------------------------- why something is, or is not, running
 
 VERDICTS: Mapping[str, Phrase] = {
     # rules: who may stay
@@ -263,10 +262,9 @@ VERDICTS: Mapping[str, Phrase] = {
         "its placement is beside {service}, never in its place", "its placement is beside a model, never in its place"
     ),
     "model_busy": _p(
-        "{service} is answering {active_words}; starts when it has been quiet for {needed_s}",
-        "{service} is answering requests; starts when it has been quiet for {needed_s}",
         "{service} is answering {active_words}; its turn is in {in_s} at the latest",
         "{service} is answering requests; its turn is in {in_s} at the latest",
+        "{service} is answering {active_words}",
         "{service} is answering requests",
         "a model is answering requests",
         derive=requests_active,
@@ -283,14 +281,22 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "just_pushed": _p("was pushed aside and lets {holder} be for {in_s} more", "was pushed aside a moment ago"),
     "gap_too_short": _p(
-        "{service} has been quiet for {quiet_s}; starts when it has been quiet for {needed_s}",
+        "{talks_words} could come back to {service}, quiet for {quiet_s}; starts when nobody does for {in_s} more, "
+        "which would earn {gain_s} of job time for {wait_s} of waiting",
+        "nobody is expected at {service}, quiet for {quiet_s}; starts in {in_s}",
+        "{service} has been quiet for {quiet_s}; starts when it stays so for {in_s} more",
         "the model has not been quiet for long enough",
+        help="headway start {id}", derive=could_come_back,
     ),
-    "gap_before_saved": _p(
-        "{service} has been quiet for {quiet_s}; starts when it has been quiet for {needed_s}, as long as this job "
-        "works up to a saved point",
-        "the model has not been quiet for as long as this job needs to save its work",
-        help="headway start {id}",
+    "gap_not_worth": _p(
+        "{talks_words} could come back to {service}, quiet for {quiet_s}: a swap would not earn {price} s of job time "
+        "for each second of waiting",
+        "a swap with {service} would not earn {price} s of job time for each second of waiting",
+        "a swap with the model would not be worth the waiting",
+        help="headway start {id}", derive=could_come_back,
+    ),
+    "gap_unread": _p(
+        "{service} has just answered; how that ended is being read", "what the model answered last is being read"
     ),
     # the next step
     "draining": _p(
@@ -356,40 +362,3 @@ VERDICTS: Mapping[str, Phrase] = {
         help="headway retry {id}",
     ),
 }  # fmt: skip
-
-# ------------------------------------------------------------- what went wrong (notes on holders)
-
-NOTES: Mapping[str, Phrase] = {
-    "driver_failed": _p("its driver failed: {detail}", "its driver failed"),
-    "failed": _p("its driver failed"),
-    "server_silent": _p("the server did not answer in time"),
-    "server_exited": _p(
-        "the server {exit} while it was starting",
-        "the server ended while it was starting",
-        derive=how_it_ended,
-    ),
-    "port_taken": _p("port {port} is taken by {owner}", "its port is taken by another program"),
-    "hook_failed": _p("its {hook} command {exit}", "a park or resume command failed", derive=how_it_ended),
-    "cannot_start": _p("{why}", "the command could not be executed"),
-    "limit_passed": _p("it took longer than {limit_s}", "it took longer than its limit"),
-    "memory_not_released": _p("its memory was not released"),
-    "exit": _p(
-        "its last run {exit}: {line}", "its last run {exit}", "its last run ended badly", derive=how_it_ended
-    ),
-    "out_of_memory": _p(
-        "it ran out of memory, so it gets a device alone: {line}",
-        "it ran out of memory, so it gets a device alone",
-    ),
-    "crash_loop": _p(
-        "it failed {failures} times right after its start: {line}",
-        "it failed {failures} times right after its start",
-        "it failed right after its start",
-    ),
-    "max_runtime": _p(
-        "it has run for its max_runtime of {max_runtime_s}; a release lets it run as long again",
-        "it has run for as long as it may",
-    ),
-    "lost": _p("its process was gone, and how it ended is not known"),
-    "after_failed": _p("the job it follows did not end well"),
-    "after_gone": _p("the job it follows never ran"),
-}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headway.core.model import Snapshot
-from headway.core.phrasebook import NOTES as NOTES
+from headway.core.notes import NOTES as NOTES
 from headway.core.phrasebook import VERDICTS as VERDICTS
 from headway.core.tellings import EVENTS as EVENTS
 from headway.core.tellings import REFUSALS as REFUSALS

@@ -11,7 +11,7 @@ from headway.core.spec import Form, JobSpec, ServiceSpec, Spec
 # Of a service whose server runs: what its process was not started with, so that it may change under it.
 AT_ONCE = (
     "models", "gate_port", "max_active", "queue_max", "max_wait_s", "wake_limit_s", "on_cancel", "idle_ttl_s",
-    "keep_awake", "key_file", "min_residency_s", "stop_grace_s",
+    "keep_awake", "key_file", "min_residency_s", "stop_grace_s", "wait_price", "max_mean_wait_s", "max_waiting_share",
 )  # fmt: skip
 # Whom an entry waits for was settled when it was queued.
 KEPT = ("after", "after_ok")

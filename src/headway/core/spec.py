@@ -123,6 +123,9 @@ class ServiceSpec(Spec):
     keep_awake: bool = False  # `pinned`: comes back when nobody waiting can use the memory
     health_path: str = "/health"
     key_file: str | None = None
+    wait_price: float | None = None  # None: as the policy says; so the next two
+    max_mean_wait_s: float | None = None
+    max_waiting_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,9 +188,10 @@ class Policy:
     background_max_wait_s: float = 900.0
     reserve_after_s: float = 1800.0
     push_back_s: float = 60.0
-    gap_factor: float = 1.0  # quiet must have lasted this many times one swap
-    gap_min_s: float = 2.0
-    swap_prior_s: float = 5.0  # cost of one swap until it was measured
+    wait_price: float = 4.0  # seconds of job time that one second of waiting must earn; see ledger.Knobs
+    max_mean_wait_s: float = 1.0
+    max_waiting_share: float = 0.15
+    gap_min_s: float = 0.0  # a model is quiet for this long before it is put aside, whatever that is worth
     free_limit_s: float = 30.0
     backoff_min_s: float = 15.0
     backoff_max_s: float = 300.0

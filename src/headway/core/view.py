@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from headway.core import gaps, words
+from headway.core import words
 from headway.core.device_rows import device_row as device_row
 from headway.core.device_rows import devices as devices
 from headway.core.device_rows import troubles as troubles
@@ -132,9 +132,6 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
         if verdict.code == "runs":
             facts |= running_facts(holder, s)
         facts["ended_s"] = None if holder.ended_s is None else s.now_s - holder.ended_s
-        busy = s.service(str(facts.get("service")))
-        if verdict.code == "model_busy" and busy is not None:
-            facts["needed_s"] = gaps.needed_s(holder, busy, s)
     if isinstance(holder, Lease):
         facts = _of_lease(holder, s) | facts
         if (because := facts.get("because")) is not None:

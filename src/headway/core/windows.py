@@ -25,6 +25,7 @@ from headway.core.model import (
 )
 
 MARGIN_S = 2.0  # to close a gate, to measure, to begin
+UNMEASURED_PARK_S = 5.0
 UNMEASURED_START_S = 60.0  # at most, for a start that was never measured
 WAKE_S = 60.0  # in a slow_wake window: how long jobs have to step aside for a request
 
@@ -149,7 +150,7 @@ def _park_s(job: Job, s: Snapshot) -> float:
     measured_s = form.enter_s if form is not None else None
     if measured_s is not None:
         return measured_s
-    return (found.takes_s if found else None) or max(s.policy.swap_prior_s, job.spec.stop_grace_s)
+    return (found.takes_s if found else None) or max(UNMEASURED_PARK_S, job.spec.stop_grace_s)
 
 
 def _could_be_at(service: Service, job: Job, s: Snapshot) -> bool:

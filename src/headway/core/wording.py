@@ -38,6 +38,7 @@ def count(key: str, one: str, many: str) -> Callable[[Facts], Facts]:
     return derive
 
 
+could_come_back = count("talks", "conversation", "conversations")
 requests_active = count("active", "request", "requests")
 requests_pinning = count("pinning", "request", "requests")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from headway.core import wire
 from headway.core.commands import ClearJobs, Configure
@@ -27,6 +27,7 @@ from headway.core.model import (
     Service,
     Snapshot,
 )
+from headway.core.pauses import Table
 from headway.core.windows import is_open
 from headway.daemon.act import Act
 from headway.daemon.adopt import TOLD, Adopted, adopt, outdated
@@ -34,6 +35,7 @@ from headway.daemon.applying import Applying, no_config
 from headway.daemon.calendar import news
 from headway.daemon.figures import Figures
 from headway.daemon.hub import StateHub
+from headway.daemon.learning import Learning
 from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
 from headway.daemon.observe import POLL_S, Watcher, awaits_engine
@@ -41,7 +43,6 @@ from headway.daemon.record import Recorder
 from headway.daemon.retention import month_before, surplus
 from headway.daemon.room_look import RoomLook, no_disk
 from headway.daemon.table import rows
-from headway.daemon.tail import Tail
 from headway.daemon.tasks import Tasks
 from headway.daemon.visitors import Visitors
 from headway.ports import (
@@ -57,6 +58,7 @@ from headway.ports import (
     Roster,
     Routes,
     Runs,
+    Saved,
     Store,
 )
 
@@ -113,6 +115,7 @@ class Settings:
     Attributes:
         pace: how many times slower than in life polls, ticks and idle turns are. Only a simulation changes it: what
             is right must not depend on them.
+        pauses: what was measured elsewhere, until the log here says more.
     """
 
     configure: Configure
@@ -121,6 +124,7 @@ class Settings:
     name: str
     salt: str
     pace: float = 1.0
+    pauses: Table = field(default_factory=lambda: Table({}))
 
 
 class Daemon:
@@ -128,7 +132,7 @@ class Daemon:
 
     def __init__(self, out: Outside, settings: Settings) -> None:
         self.out, self.settings = out, settings
-        self.tasks = Tasks(out.trouble, vital=("loop", "observe", "tick"), lost=self._lost)
+        self.tasks = Tasks(out.trouble, vital=("loop", "observe", "tick", "log"), lost=self._lost)
         self._broken = False  # a part of it failed without which it is worse than none
         saved = out.store.load()
         self._salt = saved.meta.get("salt") or settings.salt
@@ -143,12 +147,11 @@ class Daemon:
             out.clock.now_s(),
             out.clock.wall_s(),
         )
-        self._wire(self.adopted)
+        self._wire(self.adopted, saved)
         meta = {"salt": self._salt, "config_mode": settings.mode, "mode": self.adopted.snapshot.mode}
         self.recorder.meta(**meta, ended="")  # until it is told to end
-        self.tail = Tail(out.requests, saved.offsets)
 
-    def _wire(self, adopted: Adopted) -> None:
+    def _wire(self, adopted: Adopted, saved: Saved) -> None:
         out, pace = self.out, self.settings.pace
         self._open: list[str] = []  # windows, as the gates know them
         self.hub, self.figures = StateHub(adopted.snapshot), Figures()
@@ -157,6 +160,7 @@ class Daemon:
         self.room = RoomLook(
             out.room, out.disk, out.clock, self._tell, lambda: self.hub.snapshot, self.tasks.spawn
         )
+        self.learning = _learning(self, saved)
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
         self.watcher = Watcher(
@@ -182,7 +186,14 @@ class Daemon:
             trouble=out.trouble,
         )
         self.loop = Loop(
-            adopted.snapshot, out.clock, self.hub, self.act, self.recorder, self._gates, TURN_S * pace
+            adopted.snapshot,
+            out.clock,
+            self.hub,
+            self.act,
+            self.recorder,
+            self.learning.histories,
+            self._gates,
+            TURN_S * pace,
         )
         self.applying = Applying(out.config, self.loop, lambda: self.hub.snapshot, self._tell)
 
@@ -210,6 +221,7 @@ class Daemon:
         self.tasks.spawn("loop", self.loop.run())
         self.tasks.spawn("observe", self.watcher.run())
         self.tasks.spawn("tick", self._tick())
+        self.tasks.spawn("log", self.learning.run())
         self.tasks.spawn("tidy", self._tidy())
 
     async def stop(self) -> None:
@@ -219,6 +231,7 @@ class Daemon:
         await self.out.meter.stop()
         if not self._broken:
             self.recorder.meta(ended=TOLD)
+            self.learning.keep()
         await self.recorder.flush(self.hub.snapshot)
         await self.out.store.close()
 
@@ -252,6 +265,7 @@ class Daemon:
             self.watcher.probe(told.service)
         else:
             self.loop.tell(told)
+            self.learning.stir()
 
     def _gates(self, s: Snapshot, decision: Decision) -> None:
         self.out.turned(s.now_s)
@@ -271,7 +285,7 @@ class Daemon:
         self.links.publish(rows(s, self.hub.verdicts), s.mode, self._salt, now_s, tokens)
 
     async def _tick(self) -> None:
-        """Once a second: pings, the fence, the processes of leases, and the request log."""
+        """Once a second: pings, the fence, and the processes of leases."""
         turn = 0
         while True:
             turn += 1
@@ -280,8 +294,6 @@ class Daemon:
             self.visitors.look()
             self._calendar()
             self.room.look()
-            if self.recorder.ok:  # else what was read would only pile up
-                self.recorder.tailed(*self.tail.read())
             if turn % TIDY_TURNS == 0:
                 self.tasks.spawn("tidy", self._tidy())
             await asyncio.sleep(TURN_S * self.settings.pace)
@@ -307,11 +319,26 @@ class Daemon:
         if ended := surplus(self.hub.snapshot):
             await self.loop.submit(ClearJobs(targets=ended, by="retention"))
         if self.recorder.ok:
-            self.tail.drop_before(month_before(self.out.clock.wall_s()))
+            self.learning.tail.drop_before(month_before(self.out.clock.wall_s()))
         for run_id in outdated(self.out.runs, self.hub.snapshot):
             await asyncio.sleep(0.01)
             with suppress(ValueError, OSError):  # it lives after all, or somebody else removed it
                 self.out.runs.forget(run_id)
+
+
+def _learning(daemon: Daemon, saved: Saved) -> Learning:
+    out, settings = daemon.out, daemon.settings
+    return Learning(
+        out.requests,
+        saved,
+        settings.pauses,
+        out.runs.boot_id,
+        out.clock,
+        daemon.recorder,
+        told=lambda: daemon.loop.tell(),
+        snapshot=lambda: daemon.hub.snapshot,
+        pace=settings.pace,
+    )
 
 
 def _closing(service: Service) -> bool:

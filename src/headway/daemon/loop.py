@@ -13,6 +13,7 @@ from headway.core.decide import decide
 from headway.core.draft import Draft
 from headway.core.facts import Fact
 from headway.core.fold import decided, fold
+from headway.core.history import Histories
 from headway.core.model import Decision, Measure, Move, Signal, Snapshot
 from headway.daemon.act import Act
 from headway.daemon.hub import StateHub
@@ -35,18 +36,17 @@ class Loop:
         hub: StateHub,
         act: Act,
         recorder: Recorder,
+        histories: Histories,
         gates: Callable[[Snapshot, Decision], None],
         turn_s: float = TURN_S,
     ) -> None:
-        self._turn_s = turn_s
         self._s, self._clock, self._hub, self._act = snapshot, clock, hub, act
-        self._recorder, self._gates = recorder, gates
+        self._recorder, self._histories, self._gates, self._turn_s = recorder, histories, gates, turn_s
         self._facts: list[Fact] = []
         self._commands: list[tuple[Command, asyncio.Future[Reply]]] = []
         self._undo = NOTHING  # of the last turn's commands, if it could not be saved
         self._wake = asyncio.Event()
-        self.turns = 0
-        self.turned_s = clock.now_s()
+        self.turns, self.turned_s = 0, clock.now_s()
 
     def tell(self, *facts: Fact) -> None:
         """Take facts in; the next turn sees them."""
@@ -75,11 +75,11 @@ class Loop:
     async def turn(self) -> Decision:
         """One pass: fold, decide, save, act, answer."""
         self.turned_s = self._clock.now_s()
-        facts, self._facts = self._facts, []
-        commands, self._commands = self._commands, []
+        facts, commands, self._facts, self._commands = self._facts, self._commands, [], []
         draft = Draft(self._s, self.turned_s)
         for fact in (*self._recorder.facts(), *facts):
             fold(draft, fact)
+        self._histories.look(draft, self._hub.verdicts)
         self._undo.apply(draft)
         plain = marked(draft)
         replies = [(self._apply(draft, command), reply) for command, reply in commands]

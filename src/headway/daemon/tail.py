@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from headway.ports import RequestLine, RequestLog
 
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 17  # of each file at once: what it takes to read more would hold up a turn
 
 
 class Tail:
@@ -15,6 +15,10 @@ class Tail:
 
     def __init__(self, log: RequestLog, offsets: Mapping[str, int]) -> None:
         self._log, self._offsets = log, dict(offsets)
+
+    def offsets(self) -> dict[str, int]:
+        """Up to where each file was read."""
+        return dict(self._offsets)
 
     def drop_before(self, month: str) -> None:
         """Delete the files of the months before `month` ("2026-05") of which every byte was read; saved is the caller's

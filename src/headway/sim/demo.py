@@ -66,7 +66,7 @@ class Demo:
         self._quiet_since_s = self.world.loop.now_s
         self.world.machine.add_card("sim0", TOTAL_BYTES)
         self.world.habits |= {name: replace(habit) for name, habit in HABITS.items()}
-        self.world.policy = Policy(max_active_jobs=1, gap_min_s=1.0, gap_factor=0.0, reserve_max_bytes=GIB)
+        self.world.policy = Policy(max_active_jobs=1, gap_min_s=1.0, wait_price=0.0, reserve_max_bytes=GIB)
         self.world.services = (_chat(),)
         self.world.start()
         for name in JOBS:

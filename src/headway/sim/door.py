@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from headway.config.pauses import shipped
 from headway.core.commands import Configure
 from headway.core.configs import Proposed
 from headway.daemon.daemon import Settings
@@ -56,6 +57,7 @@ class Door:
             name="sim",
             salt="salt",
             pace=world.pace,
+            pauses=shipped(),
         )
 
     async def config(self) -> Proposed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headway.core import codec
 from headway.core.decide import never_fits
 from headway.core.model import Holder, Job, Lease, Rank, Snapshot, Want
+from headway.sim import learned
 
 if TYPE_CHECKING:
     from headway.sim.world import World
@@ -87,6 +88,8 @@ class Endings:
         self._jobs(s)
         self._saved(s)
         self._logs()
+        for sentence in learned.differs(self._world):
+            self._world.wrong(sentence)
 
     def _jobs(self, s: Snapshot) -> None:
         for job in self._world.checks.told.jobs:

@@ -348,7 +348,7 @@ def config_reload(world: World) -> bool:
     elif what == 1 and (argv := changed[chosen].argv):
         changed[chosen] = replace(changed[chosen], argv=(*argv[:2], str(chance.randrange(100))))
     else:
-        world.policy = replace(world.policy, gap_min_s=chance.choice([0.0, 2.0, 10.0]))
+        world.policy = replace(world.policy, wait_price=chance.choice([0.0, 1.0, 4.0, 16.0]))
     world.services = tuple(changed)
     world.door.apply()
     return True

@@ -12,6 +12,7 @@ from headway.gate.lines import Forward, Held, Moves, Refused
 from headway.gate.link import Effects, Identity, Link
 from headway.gate.waiting import Phase, Ticket
 from headway.sim.loop import Life
+from headway.sim.runs import BOOT
 from headway.sim.wires import End, Wire
 
 if TYPE_CHECKING:
@@ -33,10 +34,14 @@ class Exchange:
         )
         self.server: Server | None = None
         self.anyway = False
+        self.arrived_s = gate.world.loop.now_s
+        self.sent_s: float | None = None
+        self.waited_for: str | None = None
 
     def granted(self) -> None:
         """It goes out by what holds now: a request that left in shadow mode may reach a server that sleeps."""
         self.anyway = self.gate.holding.shadow
+        self.sent_s = self.gate.world.loop.now_s
         self.gate.world.loop.later(DIAL_S, self.dial, life=self.gate.life)
 
     def dial(self) -> None:
@@ -161,7 +166,8 @@ class SimGate:
             case Forward():
                 exchange.granted()
             case Held():
-                pass
+                line = self.holding.lines[exchange.ticket.service]
+                exchange.waited_for = "place" if line.open else line.row.state
             case Refused() as refused:
                 exchange.refused(refused)
         self.poke()
@@ -174,8 +180,28 @@ class SimGate:
             self.world.checks.logged += 1
 
     def _line(self, exchange: Exchange, how: str) -> bytes:
-        request = exchange.request
-        row = {"id": request.id, "service": request.service, "class": request.class_, "how": how}
+        """As gate/record.py writes it. Of how an answer ended the number of its request decides."""
+        request, now_s, number = exchange.request, self.world.loop.now_s, int(exchange.request.id[1:])
+        sent_s, took_s = exchange.sent_s, now_s - exchange.arrived_s
+        waited_s = (now_s if sent_s is None else sent_s) - exchange.arrived_s if exchange.waited_for else 0.0
+        row = {
+            "id": request.id,
+            "service": request.service,
+            "class": request.class_,
+            "demand": True,
+            "how": how,
+            "held": exchange.waited_for is not None,
+            "waited_for": exchange.waited_for,
+            "waited_s": waited_s,
+            "sent_after_s": None if sent_s is None else sent_s - exchange.arrived_s,
+            "took_s": took_s,
+            "at_s": exchange.arrived_s,
+            "wall_s": exchange.arrived_s + self.world.wall_offset_s,
+            "boot": BOOT,
+            "conversation": request.client,
+            "finish": ("stop", "tool_calls", None)[number % 3],
+            "output_tokens": number * 37 % 700,
+        }
         return json.dumps(row).encode() + b"\n"
 
     # ---------------------------------------------------------------- the link

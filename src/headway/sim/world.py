@@ -6,6 +6,7 @@ import hashlib
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC
 from typing import Any
 
@@ -151,6 +152,10 @@ class World:
             self._end_wound(number)
         self.disk.hangs_until_s = 0.0
         self.calendar = Calendar((), UTC)  # what comes again and again would never come to rest
+        self.policy = replace(
+            self.policy, wait_price=0.0
+        )  # a promise of the day before may keep jobs waiting for a day
+        self.door.apply()
 
     # ---------------------------------------------------------------- programs
 

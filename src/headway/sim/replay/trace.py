@@ -11,14 +11,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from headway.core.answers import END_OF_TURN, TOOL_CALL, logged
 from headway.errors import LogUnreadable
 
 COLUMNS: Final = ("arrival_s", "service_s", "finish", "conversation", "out_tokens")
-TOOL_CALL, END_OF_TURN = 1, 2
-FINISHES: Final = {  # as OpenAI's, Anthropic's and Ollama's servers say it; all others are unknown
-    "tool_calls": TOOL_CALL, "tool_use": TOOL_CALL, "function_call": TOOL_CALL,
-    "stop": END_OF_TURN, "end_turn": END_OF_TURN, "stop_sequence": END_OF_TURN,
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,20 +127,17 @@ def _logged(rows: Iterable[Mapping[str, Any]], service: str | None, path: Path) 
     offsets: dict[str, float] = {}
     named = set()
     for row in rows:
-        if not row.get("demand") or row.get("class") != "attended" or row.get("sent_after_s") is None:
+        one = logged(row)
+        if one is None or one.sent_after_s is None or service not in (None, one.service):
             continue
-        if service is not None and row.get("service") != service:
-            continue
-        named.add(str(row["service"]))
-        at_s, boot = float(row["at_s"]), str(row["boot"])
-        offset_s = offsets.setdefault(boot, float(row["wall_s"]) - at_s)
-        finish = TOOL_CALL if row.get("tool") else FINISHES.get(str(row.get("finish")), 0)
+        named.add(one.service)
+        offset_s = offsets.setdefault(one.boot, one.wall_s - one.at_s)
         yield Request(
-            arrived_s=at_s + offset_s,
-            service_s=max(0.0, float(row["took_s"]) - float(row["sent_after_s"])),
-            conversation=row.get("conversation"),
-            finish=finish,
-            tokens=int(row.get("output_tokens") or 0),
+            arrived_s=one.at_s + offset_s,
+            service_s=max(0.0, one.took_s - one.sent_after_s),
+            conversation=one.conversation,
+            finish=one.finish,
+            tokens=one.tokens,
         )
     if len(named) > 1:
         names = ", ".join(sorted(named))

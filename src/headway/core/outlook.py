@@ -1,0 +1,36 @@
+"""What can be expected of a service's requests, as the rules see it: made anew when something is learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.core.forecast import Quiet
+from headway.core.ledger import Knobs, Waits
+
+NONE = Waits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Of one service. Instants are of the daemon's clock.
+
+    Attributes:
+        at_s: when it was made.
+        quiet: the chance that nobody asks from then on; None: somebody was being answered.
+        price: seconds of job time that one second of waiting must earn.
+        follower_s: what those behind the first request of a wake wait together.
+        heard_s: end of the last attended request that the log told; None: it told none.
+        lines: of the log, that this is made of.
+        waits: of the last hour (whole hours and the one that runs), of 24, and of all time.
+        apart: all waits in slow_wake windows: they are charged to nobody.
+    """
+
+    at_s: float
+    quiet: Quiet | None
+    price: float
+    knobs: Knobs
+    follower_s: float = 0.0
+    heard_s: float | None = None
+    lines: int = 0
+    waits: tuple[Waits, Waits, Waits] = (NONE, NONE, NONE)
+    apart: Waits = NONE
