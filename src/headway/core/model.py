@@ -181,6 +181,10 @@ class Service(Holder):
     back_s: float | None = None  # it was awake when a no_model window closed it: the end of that window
     called_back: bool = False  # so that it is ready then
     slept: bool = False  # in its present life: the main memory that this took is kept when it wakes
+    called_by: str | None = None  # a person wants it up: see calling
+    called_s: float | None = None
+    dismissed_by: str | None = None  # a person sent it to sleep, until a request or a call
+    dismissed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

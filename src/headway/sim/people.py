@@ -109,7 +109,7 @@ class People:
         return self.chance.choice(running if running and self.chance.random() < 0.6 else jobs)
 
     def _service_verb(self, name: str) -> None:
-        verb = self.chance.choice(["hold", "stop", "kill", "release"])
+        verb = self.chance.choice(["hold", "stop", "kill", "release", "wake", "sleep", "sleep", "start"])
         self.world.api("POST", f"/api/v1/services/{name}/{verb}", {}, lambda status, reply: None)
         self.world.until_healed(self.chance.uniform(5.0, 60.0), lambda: self._release(name))
 
