@@ -13,10 +13,10 @@ from tests.parts.false_api import Served, snapshot
 
 pytestmark = pytest.mark.contract
 
-AWAKE = {"form": "awake", "gate": Gate(wish="open", rev=1)}
-CALLED = {"called_by": "ada", "called_s": 1.0}
+AWAKE: dict[str, Any] = {"form": "awake", "gate": Gate(wish="open", rev=1)}
+CALLED: dict[str, Any] = {"called_by": "ada", "called_s": 1.0}
 HOPELESS = Verdict(code="never_fits", facts={})
-WAITED = {
+WAITED: dict[str, tuple[str, dict[str, Any], Verdict | None, int]] = {
     # name: (line, what is known of the service, its verdict, exit status)
     "it is there": ("wake chat -w", AWAKE, None, 0),
     "it was called and did not come": ("wake chat -w", {}, None, 1),
@@ -39,9 +39,8 @@ WAITED = {
 @pytest.mark.parametrize("name", WAITED)
 async def test_waiting_for_it(api: Served, home: Path, name: str) -> None:
     line, given, verdict, status = WAITED[name]
-    fields: dict[str, Any] = dict(given)
     holders = snapshot().holders
-    known = {**holders, "chat": replace(holders["chat"], **fields)}
+    known = {**holders, "chat": replace(holders["chat"], **given)}
     api.hub.publish(snapshot(8, holders=known), {"chat": verdict} if verdict else {}, frozenset({"chat"}))
     result = await headway(home, "service", *line.split())
     assert result.exit_code == status, result.output

@@ -102,9 +102,9 @@ def test_what_is_refused_changes_nothing_and_the_later_word_counts(phase: str) -
     scene.s = before
 
 
-SENT = {"dismissed_by": "ada", "dismissed_s": T0_S - 5}
-UNUSED = {"gate": Gate(wish="open", rev=1), "active": 0}
-STAYS = {
+SENT: dict[str, Any] = {"dismissed_by": "ada", "dismissed_s": T0_S - 5}
+UNUSED: dict[str, Any] = {"gate": Gate(wish="open", rev=1), "active": 0}
+STAYS: dict[str, tuple[dict[str, Any], str | None]] = {
     # name: (what is known of the service, where it goes)
     "one that nobody uses": (UNUSED, "asleep"),
     "one that answers": ({"active": 1}, None),
@@ -128,7 +128,7 @@ def test_who_goes_to_sleep_by_somebodys_word(name: str) -> None:
 
 
 PINNED = service_spec(asleep=1, keep_awake=True)
-CALLED = {"called_by": "ada", "called_s": T0_S - 5}
+CALLED: dict[str, Any] = {"called_by": "ada", "called_s": T0_S - 5}
 COMES = {
     # name: (scene, code; None: nobody wants it up)
     "nobody asks for it": (Scene(24).service(SLEEPS, "asleep"), None),

@@ -137,7 +137,7 @@ def _there(client: Client, verb: str, name: str, deadline_s: float | None) -> Ro
 def _is_void(verb: str, row: Row) -> bool:
     """Does nobody ask for it any more, or is it asked in vain?"""
     if verb == "stop":
-        return row["wish"] == "run"
+        return bool(row["wish"] == "run")
     asked_by = row["dismissed_by"] if verb == "sleep" else row["called_by"]
     return asked_by is None or row["code"] in HOPELESS
 

@@ -58,8 +58,12 @@ class Exit:
     peak_host_bytes: int | None = None
     at_s: float | None = None  # boottime
     error: str | None = None  # why the command could not be executed at all
-    last_line: str | None = None  # of its log, where it ended badly
+    last_lines: tuple[str, ...] = ()  # of its log, where it ended badly
     out_of_memory: bool = False  # its log says so
+
+    @property
+    def last_line(self) -> str | None:
+        return self.last_lines[-1] if self.last_lines else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
