@@ -362,20 +362,6 @@ async def test_a_session_ends_after_half_a_day(api: Served) -> None:
     assert (await asked(api, "GET", "/api/v1/status", Cookie=f"{COOKIE}="))[0] == 200
 
 
-async def test_two_headways_on_one_machine_do_not_log_each_other_out(api: Served) -> None:
-    """Browsers keep one cookie of each name for a host, whatever the port."""
-    await asyncio.to_thread(api.local.put, "/api/v1/pin", {"pin": PIN})
-    jar, words = {}, {}
-    for host in ("127.0.0.1:8490", "127.0.0.1:9490", "localhost"):
-        _, headers, body = await api.raw("POST", "/api/v1/session", {"pin": PIN}, Host=host)
-        name, _, value = headers["set-cookie"].partition(";")[0].partition("=")
-        jar[name], words[host] = value, json.loads(body)["csrf"]
-    cookies = "; ".join(f"{name}={value}" for name, value in jar.items())
-    for host, csrf in words.items():
-        found = await asked(api, "POST", STOP, Host=host, Cookie=cookies, X_CSRF_Token=csrf)
-        assert found == (202, None), host
-
-
 async def test_a_ticket_works_once_and_for_a_minute(api: Served) -> None:
     made = await api.post("/api/v1/session/tickets")
     address, _, ticket = made["url"].partition("#")

@@ -294,3 +294,10 @@ def test_sent_to_sleep_during_a_window_it_is_not_called_back_at_the_end() -> Non
     windows.turned(draft)
     scene.s = draft.done()
     assert chat(scene).back_s is None
+
+
+def test_in_shadow_mode_nobody_is_told_that_a_request_wakes_a_sleeper() -> None:
+    scene = asleep()
+    assert explain("chat", scene.s, {}).code == "aside"
+    why = explain("chat", with_mode(scene, mode="shadow").s, {})
+    assert (why.code, why.help) == ("shadow", "headway mode live")

@@ -243,6 +243,10 @@ def _observed(d: Draft, fact: Observed) -> None:
             service = calling.came_up(service, None)
     up = form == service.top
     devices = service.devices or (fit.resolve(service.spec, d.view()) or () if up else ())
+    if not service.spec.argv and form == service.bottom:
+        devices = ()  # where its owner starts it next is not known
+    elif up and not devices and len(d.devices) <= service.spec.count:
+        devices = tuple(sorted(d.devices))  # it can be nowhere else
     d.put(
         replace(service, ready=up and fact.ready, upstream=fact.upstream or service.upstream, devices=devices)
     )

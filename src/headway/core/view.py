@@ -102,7 +102,9 @@ def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
         return Verdict(code="not_released", facts=holder.note_facts)
     if holder.wish == "hold":
         return Verdict(code="held", facts={"by": holder.wish_by})
-    return None if _waiting(holder) or holder.form is None else Verdict(code="aside")
+    if _waiting(holder) or holder.form is None:
+        return None
+    return Verdict(code="shadow" if s.mode == "shadow" else "aside")  # where no request wakes it
 
 
 def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:

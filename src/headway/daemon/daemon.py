@@ -33,6 +33,7 @@ from headway.daemon.adopt import TOLD, Adopted, adopt, outdated
 from headway.daemon.applying import Applying, no_config
 from headway.daemon.calendar import news
 from headway.daemon.figures import Figures
+from headway.daemon.hand_servers import HandServers
 from headway.daemon.hub import StateHub
 from headway.daemon.links import Links, Troubled
 from headway.daemon.loop import TURN_S, Loop
@@ -159,6 +160,7 @@ class Daemon:
         )
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
+        self.hand_servers = HandServers(out.processes, lambda: self.hub.snapshot, out.clock.now_s)
         self.watcher = Watcher(
             runs=out.runs,
             drivers=out.drivers,
@@ -169,7 +171,7 @@ class Daemon:
             read_now=out.meter.read_now,
             told=out.ask,
             poll_s=POLL_S * pace,
-            visitor=self.visitors.owner,
+            visitor=lambda pid: self.visitors.owner(pid) or self.hand_servers.owner(pid),
         )
         self.act = Act(
             drivers=out.drivers,

@@ -47,6 +47,11 @@ class Visitors:
     def start_ticks(self, pid: int) -> int | None:
         return START_TICKS if pid in self._world.machine.processes else None
 
+    def listeners(self, port: int) -> tuple[int, ...]:
+        """Every third server that somebody started is in a container, where nobody sees which process listens."""
+        process = self._world.machine.ports.get(port)
+        return () if process is None or process.pid % 3 == 0 else (process.pid,)
+
     def called(self, pid: int) -> str:
         return VISIT
 
