@@ -132,8 +132,21 @@ class Visitors:
             self._world.loop.later(
                 late_s, lambda: self._takes(lease, process, devices, takes_bytes, asked_s, works_s)
             )
+        elif (why := self._world.verdicts().get(lease)) is not None and why.code == "shadow":
+            self._runs_unasked(process, takes_bytes, works_s)
         else:
             self._world.loop.later(LOOK_S, self._wait, lease, process, takes_bytes, works_s)
+
+    def _runs_unasked(self, process: Process, takes_bytes: int, works_s: float) -> None:
+        """In shadow mode `headway run` starts its command at once, whatever is free."""
+        cards = list(self._world.machine.cards.values())
+        process.run_id = None  # nobody kept room for it
+        if cards:
+            card = self._world.chance.choice(cards)
+            free = card.total_bytes - self._world.machine.used_bytes(card.id)
+            self._world.machine.take(process, (card.id,), min(takes_bytes, max(free, 0)), 0.0)
+        self._world.seen["lease unasked"] += 1
+        self._world.loop.later(works_s, self._ends, process)
 
     def _takes(
         self,
