@@ -106,10 +106,7 @@ class Runs(Protocol):
         """The run that a living pid belongs to, proven by parentage or token; None = not ours."""
 
     async def stop(self, run_id: str, grace_s: float) -> None:
-        """TERM (and CONT), wait up to `grace_s`, KILL, until nothing of the tree is left. 0 = KILL at once.
-
-        Safe to call twice, and for a run that has ended.
-        """
+        """TERM (and CONT), wait up to `grace_s`, KILL, until nothing of the tree is left. Safe for one that ended."""
 
     def signal(self, run_id: str, freeze: bool) -> None:
         """Freeze or thaw the whole tree."""
@@ -163,6 +160,9 @@ class Processes(Protocol):
 
     def start_ticks(self, pid: int) -> int | None:
         """When it started; None: no such process lives."""
+
+    def listeners(self, port: int) -> tuple[int, ...]:
+        """Those that a connection to 127.0.0.1:`port` reaches; empty: nobody, or a program of another user."""
 
     def called(self, pid: int) -> str:
         """The name of its program; empty: not known."""

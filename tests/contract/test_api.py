@@ -129,6 +129,11 @@ COMMANDS = {
     "a verb by name": ("/api/v1/jobs/train/wind_down", {}, SetWish(target="j1", verb="wind_down", by="ada")),
     "any holder": ("/api/v1/holders/chat/stop", {}, SetWish(target="chat", verb="stop", by="ada")),
     "a service": ("/api/v1/services/chat/hold", {}, SetWish(target="chat", verb="hold", by="ada")),
+    "a service that is called": ("/api/v1/services/chat/wake", {}, SetWish(target="chat", verb="wake", by="ada")),
+    "one that is sent to sleep": (
+        "/api/v1/services/chat/sleep", {"reason": "lunch"},
+        SetWish(target="chat", verb="sleep", by="ada", reason="lunch"),
+    ),
     "mode": ("/api/v1/mode", {"mode": "shadow"}, SetMode(mode="shadow", by="ada")),
     "prod only": ("/api/v1/prod-only", {"on": True}, SetProdOnly(on=True, by="ada")),
     "a window": (

@@ -86,7 +86,8 @@ def _headers(api: Served, kind: str) -> Headers:
             return {}
         if (session := sessions.find(now["cookie"])) is None:
             now["cookie"], session = sessions.by_ticket(sessions.ticket())
-        return {"Cookie": f"headway_session={now['cookie']}", "X-CSRF-Token": session.csrf}
+        page = {"Host": "127.0.0.1:8490", "Cookie": f"headway_session_8490={now['cookie']}"}
+        return {**page, "X-CSRF-Token": session.csrf}
 
     return headers
 

@@ -107,6 +107,13 @@ async def test_tables_fit_a_terminal(api: Served, home: Path, monkeypatch: pytes
 ASKED: dict[str, tuple[Command, str]] = {
     "hold train": (SetWish(target="j1", verb="hold", by="ada"), "j1 train: running"),
     "release chat": (SetWish(target="chat", verb="release", by="ada"), "chat: stopped"),
+    "service wake chat": (SetWish(target="chat", verb="wake", by="ada"), "chat: stopped"),
+    "service start chat": (SetWish(target="chat", verb="start", by="ada"), "chat: stopped"),
+    "service sleep chat --reason lunch": (
+        SetWish(target="chat", verb="sleep", by="ada", reason="lunch"),
+        "chat: stopped",
+    ),
+    "service stop chat": (SetWish(target="chat", verb="stop", by="ada"), "chat: stopped"),
     "winddown j1": (SetWish(target="j1", verb="wind_down", by="ada"), "j1 train"),
     "cancel j1 --reason lunch": (SetWish(target="j1", verb="cancel", by="ada", reason="lunch"), "j1 train"),
     "stop j1": (SetWish(target="j1", verb="stop", by="ada"), "j1 train"),

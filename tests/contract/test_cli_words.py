@@ -265,3 +265,13 @@ def test_what_a_program_said_of_itself_steers_no_terminal(
 async def test_to_hold_the_queue_is_no_look_to_take_again_and_again(api: Served, home: Path) -> None:
     shown = await headway(home, "queue", "hold", "-w")
     assert shown.exit_code == 2 and not api.inbox.given
+
+
+async def test_why_has_the_last_lines_of_one_that_is_held_for_failing_at_its_start(
+    api: Served, home: Path
+) -> None:
+    note = {"failures": 3, "line": "no such file", "lines": ["Traceback", "no such file"]}
+    held = holding("j3", wish="hold", wish_by="headway", note="crash_loop", note_facts=note)
+    api.hub.publish(snapshot(8, queue={}, **held), {}, frozenset())
+    shown = (await headway(home, "why", "j3")).stdout.splitlines()
+    assert shown[-3:] == ["  Traceback", "  no such file", "what helps: headway release j3"]

@@ -50,6 +50,14 @@ def test_out_of_memory_is_known_by_what_libraries_say(line: str) -> None:
     assert (found.out_of_memory, found.last_line) == (True, "Traceback ends")
 
 
+def test_of_many_lines_the_last_ones_are_kept_and_of_a_long_one_its_beginning() -> None:
+    found = told(FakeRuns(), [*(f"line {number}" for number in range(30)), "", "x" * 1000], 1)
+    assert found.last_lines == (*(f"line {number}" for number in range(21, 30)), "x" * 300)
+    assert told(FakeRuns(), ["a\0b"], 1).last_lines == ("a\ufffdb",), (
+        "no environment and no terminal takes a NUL"
+    )
+
+
 @pytest.mark.parametrize("line", OTHER)
 def test_nothing_else_is_taken_for_it(line: str) -> None:
     assert not told(FakeRuns(), [line], 1).out_of_memory

@@ -2,10 +2,12 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -14,12 +16,14 @@ from headway.core.facts import Fact, LeaseGone
 from headway.core.leases import spec_of
 from headway.core.model import Lease, Snapshot
 from headway.core.patterns import PATTERN_MAX
+from headway.daemon.hand_servers import LOOK_AGAIN_S, HandServers
 from headway.daemon.visitors import Visitors
 from headway.drivers.lease import MOVES
 from headway.host.linux_visitors import LinuxProcesses, found_in
 from headway.ports import Root
+from tests.core.make import Scene, service_spec
 from tests.parts.programs import ROOT
-from tests.processes import Started, end
+from tests.processes import Started, end, free_port
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.contract
@@ -185,3 +189,51 @@ def test_no_pattern_that_is_let_in_takes_longer_than_a_moment() -> None:
     for pattern in (*worst, "(a+)+$", "(a|a)*b"):  # the last ones only an earlier version let in
         found_in(line, pattern)
     assert time.process_time() - began_s < 10.0  # 20 ms each on a quiet machine
+
+
+# ---------------------------------------------------------------- servers that somebody else started
+
+LISTENS = "import socket, time; s = socket.create_server(('127.0.0.1', {port})); {then}; time.sleep(600)"
+FORKS = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])"
+
+
+def test_a_server_is_known_by_its_port_and_what_it_started_is_its_own(
+    processes: LinuxProcesses, started: Started
+) -> None:
+    port, now_s = free_port(), [0.0]
+    spec = service_spec(argv=(), asleep=1, upstream=f"http://127.0.0.1:{port}")
+    scene = Scene(24).service(spec, run=None, since_s=0.0)
+    eyes = HandServers(processes, lambda: scene.s, lambda: now_s[0])
+    assert eyes.owner(os.getpid()) is None, "nobody listens"
+    server = started.start([sys.executable, "-c", LISTENS.format(port=port, then=FORKS)])
+    (child,) = wait_for(lambda: psutil.Process(server.pid).children(), LIMIT_S)
+    now_s[0] = LOOK_AGAIN_S
+    assert (eyes.owner(server.pid), eyes.owner(child.pid), eyes.owner(os.getpid())) == ("chat", "chat", None)
+    end(child.pid)
+    end(server.pid)
+    assert eyes.owner(server.pid) is None
+    again = started.start([sys.executable, "-c", LISTENS.format(port=port, then="pass")])
+    wait_for(lambda: processes.listeners(port), LIMIT_S)
+    now_s[0] += LOOK_AGAIN_S
+    assert eyes.owner(again.pid) == "chat", "its owner started it again"
+
+
+NOT_LOOKED_FOR: dict[str, dict[str, Any]] = {
+    "one that Headway starts": {"argv": ("serve",)},
+    "one on another machine": {"upstream": "http://192.0.2.1:{port}"},
+    "one without a port": {"upstream": "http://127.0.0.1"},
+    "one whose port is none": {"upstream": "http://127.0.0.1:70000"},
+}
+
+
+@pytest.mark.parametrize("name", NOT_LOOKED_FOR)
+def test_who_is_not_looked_for(processes: LinuxProcesses, name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as own:
+        port = own.getsockname()[1]
+        given: dict[str, Any] = {"argv": (), "upstream": f"http://127.0.0.1:{port}", **NOT_LOOKED_FOR[name]}
+        given["upstream"] = str(given["upstream"]).format(port=port)
+        scene = Scene(24).service(service_spec(asleep=1, **given), run=None)
+        assert HandServers(processes, lambda: scene.s, lambda: 1e6).owner(os.getpid()) is None
+        there = service_spec(asleep=1, argv=(), upstream=f"http://127.0.0.1:{port}")
+        scene = Scene(24).service(there, run=None)
+        assert HandServers(processes, lambda: scene.s, lambda: 1e6).owner(os.getpid()) == "chat"

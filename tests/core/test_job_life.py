@@ -12,6 +12,7 @@ from headway.core.commands import SetWish
 from headway.core.decide import decide
 from headway.core.facts import JobTold, RunSeen
 from headway.core.model import Event, Exit, Job, JobSpec, Move, Run
+from headway.core.view import explain
 from headway.core.worked import ran_s
 from tests.core.make import T0_S, Scene, dev, job_spec
 
@@ -61,7 +62,7 @@ def test_attempts_after_failures_at_the_start_come_after_growing_pauses_and_end_
     scene = running(job_spec(placement="share", retries=9), for_s=2.0)
     pauses = []
     for number in range(3):
-        ends(scene, 1, last_line="no such file")
+        ends(scene, 1, last_lines=("Traceback", "no such file"))
         job = of(scene)
         pauses.append(None if job.retry_at_s is None else job.retry_at_s - scene.s.now_s)
         if number < 2:
@@ -81,12 +82,9 @@ def test_attempts_after_failures_at_the_start_come_after_growing_pauses_and_end_
             scene.at(scene.s.now_s + 2.0)
     assert pauses == [15.0, 30.0, None]
     job = of(scene)
-    assert (job.wish, job.wish_by, job.note, job.note_facts["line"]) == (
-        "hold",
-        "headway",
-        "crash_loop",
-        "no such file",
-    )
+    assert (job.wish, job.wish_by, job.note) == ("hold", "headway", "crash_loop")
+    told = explain("train", scene.s, {}).facts
+    assert (told["line"], told["lines"]) == ("no such file", ["Traceback", "no such file"])
 
 
 ENDS = {

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.core
 GPU = (dev("gpu0"),)
 PARKS = job_spec(parked=1)
 VERBS = ("hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry", "start")
+MODEL_VERBS = ("wake", "sleep")
 
 
 def says(scene: Scene, command: Command) -> Reply:
@@ -132,6 +133,8 @@ def test_every_verb_in_every_phase(phase: str) -> None:
         scene.s = before
         found.append(asks(scene, verb))
     assert found == ["(already_ended)" if word == "-" else word for word in expected]
+    scene.s = before
+    assert {asks(scene, verb) for verb in MODEL_VERBS} == {"(not_for_jobs)"}
 
 
 EDITS: dict[str, Command] = {
@@ -164,18 +167,30 @@ def test_edit_priority_clear_and_move_in_every_phase(phase: str) -> None:
 
 
 SERVICE_PHASES: dict[str, tuple[Scene, tuple[str, ...]]] = {
-    "awake": (Scene(24).service(), ("hold", "run", "", "run", "", "stop", "kill", "", "", "")),
+    "awake": (Scene(24).service(), ("hold", "run", "", "run", "", "stop", "kill", "", "", "run")),
+    "awake, held": (
+        Scene(24).service(wish="hold"),
+        ("hold", "run", "", "run", "", "stop", "kill", "", "", "run"),
+    ),
     "asleep": (
         Scene(24).service(service_spec(asleep=1), "asleep"),
-        ("hold", "run", "", "run", "", "stop", "kill", "", "", ""),
+        ("hold", "run", "", "run", "", "stop", "kill", "", "", "run"),
     ),
     "stopped": (
         Scene(24).service(form="stopped"),
-        ("hold", "run", "", "run", "", "hold", "hold", "", "", ""),
+        ("hold", "run", "", "run", "", "hold", "hold", "", "", "run"),
     ),
     "starting": (
         Scene(24).service(form="stopped").under_way("chat", "stopped", "awake"),
-        ("hold", "run", "", "run", "", "stop", "kill", "", "", ""),
+        ("hold", "run", "", "run", "", "stop", "kill", "", "", "run"),
+    ),
+    "being stopped": (
+        Scene(24).service(wish="stop").under_way("chat", "awake", "stopped"),
+        ("stop", "run", "", "run", "", "stop", "kill", "", "", "run"),
+    ),
+    "not seen yet": (
+        Scene(24).service(form=None),
+        ("hold", "run", "", "run", "", "stop", "kill", "", "", "run"),
     ),
 }
 

@@ -171,6 +171,16 @@ def test_verbs_on_a_service(stack: Up) -> None:
     headway.wait_job("train", "running")
     says(headway, "kill", "chat")
     assert headway.service("chat")["state"] == "stopped"
+    # wake takes the memory as a request does; sleep lets it go until the next one
+    says(headway, "service", "wake", "chat", "-w")
+    headway.wait_job("train", "queued")
+    says(headway, "service", "sleep", "chat", "-w")
+    assert headway.service("chat")["state"] == "stopped", "it cannot sleep"
+    headway.wait_job("train", "running")
+    headway.wait(lambda: chat(headway, "chat", {"X-Headway-Wait": "30"}).status == 200, "an answer")
+    says(headway, "service", "stop", "chat", "-w")
+    assert chat(headway, "chat").status == 503, "stopped until it is started"
+    says(headway, "service", "start", "chat", "-w")
 
 
 def test_shadow_watches_and_live_acts(stack: Up) -> None:
@@ -183,8 +193,10 @@ def test_shadow_watches_and_live_acts(stack: Up) -> None:
     assert down.status == 503, "it forwards, and nobody is there"
     assert headway.service("chat")["state"] == "stopped"
     assert not headway.events("move.asked")
+    assert refused(headway, "service", "wake", "chat")["code"] == "mode_shadow"
     assert "live" in says(headway, "mode", "live")
     headway.wait_job("train", "running")
+    says(headway, "hold", "train")  # once it is aside it does not come back, however slow this machine is
     assert chat(headway, "chat").words.startswith("chat ")
     # back in shadow the one that is awake is forwarded to, and nothing is moved any more
     assert "shadow" in says(headway, "mode", "shadow")

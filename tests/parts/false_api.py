@@ -99,6 +99,9 @@ class Processes:
     def start_ticks(self, pid: int) -> int | None:
         return 100 + pid if pid in self.LINES else None
 
+    def listeners(self, port: int) -> tuple[int, ...]:
+        return ()
+
     def called(self, pid: int) -> str:
         return self.LINES.get(pid, " ").split(" ")[0]
 

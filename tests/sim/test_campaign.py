@@ -121,6 +121,7 @@ WHOLE: Counter[str] = Counter(
         **{f"fault {name}": coverage.FAULT_TIMES for name in FAULTS},
         **{f"action {kind}": 1 for kind in coverage.kinds()},
         **{f"verdict {code}": 1 for code in coverage.codes() - coverage.ELSEWHERE.keys()},
+        **{f"event {code}": 1 for code in coverage.EVENTS},
         "action sleeper:awake>asleep": coverage.SWAPS,
         "event daemon.started": coverage.KILLS + 200,
     }
@@ -134,7 +135,7 @@ def test_the_codes_of_the_core_are_found_in_its_sources() -> None:
 
 def test_a_campaign_that_saw_everything_lacks_nothing() -> None:
     assert list(coverage.gaps(WHOLE, 200)) == []
-    assert coverage.never(WHOLE) == {"faults": [], "actions": [], "verdicts": []}
+    assert coverage.never(WHOLE) == {"faults": [], "actions": [], "verdicts": [], "events": []}
 
 
 LACKS = {
@@ -142,6 +143,7 @@ LACKS = {
     "a move": ("action command:running>parked", "command:running>parked"),
     "an action": ("action OpenGate", "OpenGate"),
     "a verdict": ("verdict residency", "residency"),
+    "an event": ("event lease.would", "lease.would"),
     "swaps": ("action sleeper:awake>asleep", "swaps"),
     "kills": ("event daemon.started", "kills"),
 }

@@ -25,9 +25,7 @@ class CommandWay:
 
     async def tell(self, facts: Mapping[str, Any]) -> None:
         """Run it once. Raises: AlertFailed when it cannot start, takes too long, or ends with another code than 0."""
-        env = {
-            f"HEADWAY_{name.upper()}": "" if value is None else str(value) for name, value in facts.items()
-        }
+        env = {f"HEADWAY_{name.upper()}": _words(value) for name, value in facts.items()}
         try:
             child = await asyncio.create_subprocess_exec(
                 *self._argv,
@@ -51,3 +49,10 @@ class CommandWay:
                 await child.wait()
         if child.returncode:
             raise AlertFailed(f"the command of [alerts] ended with code {child.returncode}.")
+
+
+def _words(value: Any) -> str:
+    """A fact as a variable: several in lines."""
+    if isinstance(value, list | tuple):
+        return "\n".join(map(str, value))
+    return "" if value is None else str(value)

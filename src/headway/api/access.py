@@ -14,7 +14,7 @@ from headway.api.tokens import KIND as TOKEN
 from headway.api.tokens import Tokens, digest
 from headway.ports import Clock, Keeper
 
-COOKIE = "headway_session"
+COOKIE = "headway_session"  # and the port: see cookie_name
 
 
 class Access:
@@ -73,10 +73,20 @@ class Access:
         raise Unknown("token_unknown", "this token is not known. See them: `headway token list`.")
 
 
+def cookie_name(headers: Mapping[str, str]) -> str:
+    """Browsers keep cookies per host and not per port, so two Headways on one machine would log each other out.
+
+    It is the port as the browser knows it: a tunnel may lead from another one.
+    """
+    port = headers.get("host", "").rpartition(":")[2]
+    return f"{COOKIE}_{port if port.isdecimal() and port.isascii() else 80}"
+
+
 def cookie(headers: Mapping[str, str]) -> str | None:
     """The secret of a page's session, if it brought one."""
+    wanted = cookie_name(headers)
     for part in headers.get("cookie", "").split(";"):
         name, _, value = part.strip().partition("=")
-        if name == COOKIE:
+        if name == wanted:
             return value
     return None

@@ -18,8 +18,8 @@ SCHEMES = {
     "session": {
         "type": "apiKey",
         "in": "cookie",
-        "name": "headway_session",
-        "description": "a page's session",
+        "name": "headway_session_8490",
+        "description": "a page's session; the number is the port of the address that the page was opened at",
     },
     "csrf": {
         "type": "apiKey",

@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 from headway.cli.ask import LOOK_S, Session, json_flag, pass_session, show_json, tell
+from headway.cli.log_text import Shown
+from headway.cli.tables import colours_wanted
 from headway.client import Client, segment
 from headway.core.words import ENDED
 from headway.errors import Refused
@@ -23,10 +25,18 @@ from headway.errors import Refused
 )
 @click.option("--run", "number", type=click.IntRange(1), help="Of that run; `headway show` lists them.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what it prints, until it is over or Ctrl-C.")
+@click.option(
+    "--raw", is_flag=True, help="To a terminal too, all that it printed: what steers the terminal as well."
+)
 @json_flag
 @pass_session
-def log(session: Session, target: str, lines: int, number: int | None, follow: bool, as_json: bool) -> None:
-    """Print the end of the log of a job's or a server's last run."""
+def log(
+    session: Session, target: str, lines: int, number: int | None, follow: bool, raw: bool, as_json: bool
+) -> None:
+    """Print the end of the log of a job's or a server's last run.
+
+    A terminal gets its text and its colours; a file or a pipe gets every byte.
+    """
     if follow and number is not None:
         raise click.UsageError("-f follows the last run: leave --run out.")
     client = session.client()
@@ -43,12 +53,16 @@ def log(session: Session, target: str, lines: int, number: int | None, follow: b
         tell(f"{target} has not run yet.")
     elif found["path"] and not os.path.exists(found["path"]):
         tell(f"the log of {found['run']} is not kept any more: only those of the newest runs are.")
-    for line in found["lines"]:
-        click.echo(line)
-    if follow:
-        for chunk in _follow(client, target, found, end):
-            sys.stdout.buffer.write(chunk)
+    shown = None if raw or not sys.stdout.isatty() else Shown(colours_wanted())
+    try:
+        for line in found["lines"]:
+            click.echo(shown.text(f"{line}\n") if shown else f"{line}\n", nl=False, color=True)
+        for chunk in _follow(client, target, found, end) if follow else ():
+            sys.stdout.buffer.write(shown.piece(chunk).encode() if shown else chunk)
             sys.stdout.buffer.flush()
+    finally:
+        if shown:
+            click.echo(shown.end(), nl=False, color=True)
 
 
 @click.command()
@@ -61,10 +75,11 @@ def log(session: Session, target: str, lines: int, number: int | None, follow: b
     type=click.IntRange(1, 10_000),
     help="Begin with the last lines.",
 )
+@click.option("--raw", is_flag=True, help="To a terminal too, all that it printed.")
 @click.pass_context
-def follow(ctx: click.Context, target: str, lines: int) -> None:
+def follow(ctx: click.Context, target: str, lines: int, raw: bool) -> None:
     """Print what a job or a server prints, until it is over or Ctrl-C: `headway log -f`."""
-    ctx.invoke(log, target=target, lines=lines, number=None, follow=True, as_json=False)
+    ctx.invoke(log, target=target, lines=lines, number=None, follow=True, raw=raw, as_json=False)
 
 
 def _tail(client: Client, target: str, lines: int, number: int | None = None) -> dict[str, Any]:

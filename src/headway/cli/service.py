@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, quiet_flag, show_json, tell
+from headway.cli.service_verbs import VERBS
 from headway.cli.show import describe
 from headway.cli.tables import age, sized, state, table
 from headway.cli.watching import watch_flag
@@ -15,7 +16,11 @@ from headway.client import segment
 
 @click.group()
 def service() -> None:
-    """Model servers behind the gate. `headway hold NAME` puts one aside, `headway release NAME` ends that."""
+    """Model servers behind the gate: what they do, and bringing them or putting them aside."""
+
+
+for verb in VERBS:
+    service.add_command(verb)
 
 
 @service.command("ls")

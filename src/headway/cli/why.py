@@ -22,5 +22,9 @@ def why(session: Session, target: str, as_json: bool) -> None:
         show_json(found)
         return
     line(found["sentence"])
+    if lines := found["facts"].get("lines"):
+        line("the last lines of its log:")
+        for one in lines:
+            line(f"  {one}")
     if found["help"]:
         line(f"what helps: {found['help']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from headway.core.draft import Draft
 from headway.core.model import Exit, Job
@@ -22,7 +23,7 @@ def another(d: Draft, job: Job, exit_: Exit, backoff_min_s: float, backoff_max_s
     Running out of memory beside others is no failure of its own: it is tried once more with its devices to itself,
     whatever retries are left, and however often that attempt is interrupted.
     """
-    facts = {"exit_code": exit_.code, "line": exit_.last_line}
+    facts: dict[str, Any] = {"exit_code": exit_.code, "line": exit_.last_line}
     if out_of_memory(job, exit_) and not job.alone and job.spec.count:
         d.event("job.out_of_memory", job.id, **facts)
         return replace(job, alone=True, retry_at_s=None, note="out_of_memory", note_facts=facts)
@@ -32,7 +33,8 @@ def another(d: Draft, job: Job, exit_: Exit, backoff_min_s: float, backoff_max_s
     crashes, left = (job.crashes + 1 if short else 0), job.attempts_left - 1
     again = replace(job, crashes=crashes, attempts_left=left, note="exit", note_facts=facts)
     if crashes >= CRASHES and left and job.wish == "run":
-        d.event("job.held", job.id, reason="crash_loop", failures=crashes, **facts)
+        facts |= {"failures": crashes, "lines": list(exit_.last_lines)}
+        d.event("job.held", job.id, reason="crash_loop", **facts)
         return replace(
             again,
             wish="hold",
@@ -40,7 +42,7 @@ def another(d: Draft, job: Job, exit_: Exit, backoff_min_s: float, backoff_max_s
             wish_s=d.now_s,
             retry_at_s=None,
             note="crash_loop",
-            note_facts={**facts, "failures": crashes},
+            note_facts=facts,
         )
     tries = max(1, crashes)
     wait_s = min(backoff_max_s, backoff_min_s * 2.0 ** (tries - 1))

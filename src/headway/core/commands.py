@@ -8,7 +8,10 @@ from typing import Literal
 
 from headway.core.model import HolderId, JobSpec, Mode, Policy, ServiceSpec, Spec, WindowKind
 
-Verb = Literal["start", "hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"]
+JobVerb = Literal[
+    "start", "hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry"
+]
+Verb = JobVerb | Literal["wake", "sleep"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

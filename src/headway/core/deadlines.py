@@ -56,6 +56,7 @@ def own_limit_s(holder: Holder, to: FormName, found: MoveRule, waker: Service | 
 
 def _began_s(waker: Service, s: Snapshot) -> float | None:
     """When the first of its victims was asked, for those who wait now; None: this one is the first."""
-    since_s = min((w.since_s for w in waker.demand.values() if w.n), default=s.now_s)
+    called = [waker.called_s] if waker.called_s is not None else []
+    since_s = min([*called, *(w.since_s for w in waker.demand.values() if w.n)], default=s.now_s)
     pushed = (s.holders[hid] for hid in s.present if s.holders[hid].pushed_by == waker.id)
     return min((p.pushed_s for p in pushed if p.pushed_s is not None and p.pushed_s >= since_s), default=None)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from headway.core import (
     budgets,
+    calling,
     configuring,
     ends,
     fit,
@@ -124,6 +125,7 @@ def decided(d: Draft, decision: Decision) -> None:
     staying.decided(d, decision.verdicts)
     configuring.forget_retired(d)
     windows.turned(d)
+    calling.turned(d)
     line.turned(d)
     if d.base.mode == "live":
         budgets.look(d, d.present)
@@ -239,8 +241,14 @@ def _observed(d: Draft, fact: Observed) -> None:
         d.touch(service.devices)
         slept = form != service.bottom and (service.slept or form != service.top)
         service = replace(service, form=form, since_s=since_s, slept=slept)
+        if known and form == service.top:
+            service = calling.came_up(service, None)
     up = form == service.top
     devices = service.devices or (fit.resolve(service.spec, d.view()) or () if up else ())
+    if not service.spec.argv and form == service.bottom:
+        devices = ()  # where its owner starts it next is not known
+    elif up and not devices and len(d.devices) <= service.spec.count:
+        devices = tuple(sorted(d.devices))  # it can be nowhere else
     d.put(
         replace(service, ready=up and fact.ready, upstream=fact.upstream or service.upstream, devices=devices)
     )
@@ -287,6 +295,7 @@ def _taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) -> No
     )
     if isinstance(done, Service):  # it has yet to answer before it counts as healthy: see ends.died
         done = replace(done, ready=True, upstream=fact.upstream or done.upstream, engine_active=None)
+        done = calling.came_up(done, pending)
     else:
         done = replace(done, failures=0)
     if isinstance(done, Job):

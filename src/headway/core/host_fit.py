@@ -17,7 +17,16 @@ from headway.core.lifecycle import step_forms as all_step_forms
 from headway.core.model import FormName, Holder, HolderId, Job, Service, Snapshot, Verdict
 
 ARRIVES_S = 60.0  # within this long a program has taken the main memory that it will take
-ASIDE = ("asked_pause", "held", "gap_over", "prod_only", "outside_window", "no_way_aside", "idle_ttl")
+ASIDE = (
+    "asked_pause",
+    "held",
+    "gap_over",
+    "prod_only",
+    "outside_window",
+    "no_way_aside",
+    "idle_ttl",
+    "asked_sleep",
+)
 Going = tuple[Holder, FormName]  # somebody who was let into a form in this same turn
 
 

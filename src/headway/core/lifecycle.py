@@ -111,6 +111,12 @@ def gated(holder: Holder) -> bool:
     return isinstance(holder, Service) and holder.spec.gated
 
 
+def in_use(service: Service) -> bool:
+    """Does it answer, does somebody wait for it, or can that not be read?"""
+    waits = any(waiting.n for waiting in service.demand.values())
+    return service.active != 0 or waits or (service.spec.reads_busy and service.engine_active != 0)
+
+
 def engine_idle(service: Service, since_s: float | None) -> bool:
     """Does the engine itself read idle, on a probe that began after `since_s`? Unread is busy."""
     if not service.spec.reads_busy:

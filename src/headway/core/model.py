@@ -59,8 +59,12 @@ class Exit:
     peak_host_bytes: int | None = None
     at_s: float | None = None  # boottime
     error: str | None = None  # why the command could not be executed at all
-    last_line: str | None = None  # of its log, where it ended badly
+    last_lines: tuple[str, ...] = ()  # of its log, where it ended badly
     out_of_memory: bool = False  # its log says so
+
+    @property
+    def last_line(self) -> str | None:
+        return self.last_lines[-1] if self.last_lines else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +186,10 @@ class Service(Holder):
     back_s: float | None = None  # it was awake when a no_model window closed it: the end of that window
     called_back: bool = False  # so that it is ready then
     slept: bool = False  # in its present life: the main memory that this took is kept when it wakes
+    called_by: str | None = None  # a person wants it up: see calling
+    called_s: float | None = None
+    dismissed_by: str | None = None  # a person sent it to sleep, until a request or a call
+    dismissed_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ VERDICTS: Mapping[str, Phrase] = {
     "asked_cancel": _p("{by} cancelled it", "was cancelled"),
     "asked_pause": _p("{by} asked it to pause", "was asked to pause", help="headway resume {id}"),
     "asked_wind_down": _p("reached its saved point and stops there, as {by} asked", "stops at its saved point"),
+    "asked_sleep": _p("{by} sent it to sleep", "was sent to sleep", help="headway service wake {id}"),
     "retired": _p("is not in the config any more, so it is put aside and forgotten"),
     "left_over": _p("its leader ended, but something of its tree still lives and is being ended"),
     "no_way_back": _p(
@@ -325,9 +326,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "on {devices} for {in_state_s}, {share} done", "on {devices} for {in_state_s}", "for {in_state_s}",
         derive=share_done,
     ),
-    "answers": _p("answering {active_words}", derive=requests_active),
-    "idle": _p("quiet for {quiet_s}; nobody who waits needs its memory", "nobody who waits needs its memory"),
-    "aside": _p("nobody asks for it", help="send it a request"),
+    "answers": _p("answering {active_words}; then goes to sleep, as {dismissed_by} said",
+                  "answering {active_words}", derive=requests_active),
+    "idle": _p("goes to sleep as soon as nobody uses it, as {dismissed_by} said",
+               "quiet for {quiet_s}; nobody who waits needs its memory", "nobody who waits needs its memory"),
+    "aside": _p("sent to sleep by {dismissed_by}, until somebody asks for it", "nobody asks for it",
+                help="send it a request"),
     "start_failed": _p("{note}; tries again when asked", "could not start", help="headway service show {id}"),
     "unseen": _p("not observed yet"),
     # leases and claims

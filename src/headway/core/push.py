@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from headway.core import gaps, host_fit, leases, windows
 from headway.core.fit import Plan
-from headway.core.lifecycle import aside_form, gap_placed, loses_work
+from headway.core.lifecycle import aside_form, gap_placed, in_use, loses_work
 from headway.core.model import Holder, Job, Rank, Service, Snapshot, Verdict, Want
 from headway.core.staying import stayed
 
@@ -62,14 +62,12 @@ def busy(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
     """A service that answers, or that cannot be read, keeps its memory until somebody waited too long for it."""
     if not isinstance(victim, Service) or want.rank[0] == Rank.OVERDUE:
         return None
-    waiting = sum(w.n for w in victim.demand.values())
-    engine_busy = victim.spec.reads_busy and victim.engine_active != 0
-    if victim.active == 0 and not waiting and not engine_busy:
+    if not in_use(victim):
         return None
     facts = {
         "service": victim.id,
         "active": victim.active,
-        "waiting": waiting,
+        "waiting": sum(w.n for w in victim.demand.values()),
         "engine": victim.engine_active,
     }
     until_s = None

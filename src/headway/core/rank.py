@@ -53,11 +53,14 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
     top, here = holder.top, holder.form == holder.top
     if holder.retired and not here:
         return None
-    since = [w.since_s for w in (attended,) if w and w.n]
+    waits = [attended.since_s] if attended and attended.n else []
+    if holder.called_s is not None and not here:
+        waits.append(holder.called_s)  # by a person, who is no less than a request
+    since = list(waits)
     if holder.active and holder.active_since_s is not None and here:
         since.append(holder.active_since_s)
     if since:
-        waited_s = s.now_s - attended.since_s if attended and attended.n else 0.0
+        waited_s = s.now_s - min(waits) if waits else 0.0
         overdue = not here and waited_s >= s.policy.switch_after_s["attended"]
         rank = (Rank.OVERDUE if overdue else Rank.REQUEST, min(since), holder.id)
         return Want(holder=holder, form=top, rank=rank, attended=True, waited_s=waited_s)
@@ -73,7 +76,8 @@ def _of_service(holder: Holder, s: Snapshot) -> Want | None:
             holder=holder, form=top, rank=(Rank.REQUEST, holder.back_s or 0.0, holder.id), attended=True
         )
     moving_up = holder.id in s.pending and s.pending[holder.id].to == top
-    if here or moving_up or holder.spec.keep_awake or s.prod_only_by is not None:
+    comes_home = (holder.spec.keep_awake or s.prod_only_by is not None) and holder.dismissed_by is None
+    if here or moving_up or comes_home:
         return Want(holder=holder, form=top, rank=(Rank.HOME, holder.since_s, holder.id))
     return None
 

@@ -8,7 +8,7 @@ from headway.core import ends, fit, staying
 from headway.core.draft import Draft
 from headway.core.facts import DeviceRead
 from headway.core.leases import has_let_go, is_over
-from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Lease, Pending
+from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Lease, Pending, Service
 from headway.core.staying import tell_shortfall
 
 ARRIVES_S = 60.0  # within this long a program has taken the memory that it will take
@@ -67,7 +67,8 @@ def _foreign(d: Draft, fact: DeviceRead, before: Device | None) -> int:
     if fact.used_bytes is None:
         return before.foreign_bytes if before else 0
     if fact.per_process:
-        return max(0, fact.used_bytes - sum(fact.seen.values()))
+        unproven = sum(_unproven_bytes(d.holders[hid], fact) for hid in d.present)
+        return max(0, fact.used_bytes - sum(fact.seen.values()) - unproven)
     ours, arriving = 0, False
     for hid in d.present:
         holder = d.holders[hid]
@@ -79,6 +80,17 @@ def _foreign(d: Draft, fact: DeviceRead, before: Device | None) -> int:
         return left
     # who was just let in may not have taken its memory yet: that alone makes nobody else's any less
     return max(left, before.foreign_bytes - max(0, before.used_bytes - fact.used_bytes))
+
+
+def _unproven_bytes(holder: Holder, fact: DeviceRead) -> int:
+    """What a server of somebody else's needs here, where no process shows what it holds: it is in a container, say.
+
+    It is counted by its form, so what it needs is not counted as a stranger's as well.
+    """
+    by_hand = isinstance(holder, Service) and not holder.spec.argv and holder.form != holder.bottom
+    if not by_hand or holder.id in fact.seen or fact.device not in holder.devices:
+        return 0
+    return fit.need(holder, holder.form or holder.top) or 0
 
 
 def _by_elimination(d: Draft, fact: DeviceRead) -> dict[str, int]:
@@ -110,7 +122,7 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
         elif grown:
             _kept(d, holder, form, peak, fact)
     devices = holder.devices
-    if isinstance(holder, Lease) and holder.kind == "claim" and not moving:
+    if _goes_where_it_likes(holder) and not moving:
         devices = tuple(sorted({*devices, *seen}))  # where it is, is known by what is measured
     seen_now = holder
     if (seen, forms, devices) != (holder.seen_bytes, holder.forms, holder.devices):
@@ -119,6 +131,13 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
         d.event("release.verified", holder.id, form=holder.form)
         seen_now, grown = replace(seen_now, note=None, note_facts={}), True
     d.put(seen_now, save=grown)
+
+
+def _goes_where_it_likes(holder: Holder) -> bool:
+    """A claim, and a server that somebody else started on devices that the config does not name."""
+    if isinstance(holder, Service):
+        return not holder.spec.argv and not holder.spec.pinned_devices and holder.form != holder.bottom
+    return isinstance(holder, Lease) and holder.kind == "claim"
 
 
 def _overrun(d: Draft, holder: Holder, form: Form, peak: int) -> None:

@@ -91,6 +91,8 @@ class ServiceRow(Row):
     waiting_s: float | None  # the oldest one
     quiet_s: float | None  # since the last attended request ended
     window: str | None  # the kind of the window that is open over it
+    called_by: str | None  # who said wake or start, until it answers
+    dismissed_by: str | None  # who said sleep, until it is up again
     run: str | None
     pid: int | None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from headway.core import floors, host_fit, windows
+from headway.core import calling, floors, host_fit, windows
 from headway.core.fit import Plan, excludes
 from headway.core.host_fit import aside_now
 from headway.core.lifecycle import aside_form, gated, is_active
@@ -135,6 +135,7 @@ STAY: tuple[StayRule, ...] = (
     jobs_leave,
     window_over,
     gap_over,
+    calling.dismissed,
     idle_ttl,
 )
 

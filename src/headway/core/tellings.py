@@ -76,10 +76,31 @@ REFUSALS: Mapping[str, Phrase] = {
     ),
     "itself": _p("{target} cannot stand before or after itself.", "it cannot stand before or after itself."),
     "not_for_services": _p(
-        "`headway {typed}` is for jobs, and {target} is a service. `headway hold {target}` puts it aside, "
-        "`headway release {target}` lets it go on.",
-        "`headway {typed}` is for jobs. `headway hold` puts a service aside, `headway release` lets it go on.",
+        "`headway {typed}` is for jobs, and {target} is a service. `headway service sleep {target}` puts it aside, "
+        "`headway hold {target}` does until `headway release {target}`.",
+        "`headway {typed}` is for jobs. `headway service sleep` puts a service aside.",
         derive=_typed,
+    ),
+    "not_for_jobs": _p(
+        "`headway service {typed}` is for services, and {target} is a job. `headway start` and `headway pause` are for "
+        "jobs.",
+        "`headway service {typed}` is for services.",
+        derive=_typed,
+    ),
+    "mode_shadow": _p("the mode is shadow, so nobody is moved. To change that: `headway mode live`."),
+    "retired": _p("{target} is not in the config any more.", "it is not in the config any more."),
+    "not_ours": _p(
+        "nothing answers at {upstream}, and the config has no `start` command for {target}. Start it the way you "
+        "always do.",
+        "nothing answers there, and the config has no command to start it.",
+    ),
+    "no_model": _p(
+        "the window {window} keeps it aside. To end that: `headway window stop {window}`.",
+        "a window keeps it aside. `headway window ls` lists them.",
+    ),
+    "cannot_step_aside": _p(
+        "{target} cannot give its memory back: its driver cannot put it to sleep, and Headway did not start it.",
+        "it cannot give its memory back.",
     ),
     "cannot_pause": _p(
         "it has no park command, so it cannot pause. `headway pause --at-saved-point {target}` stops it at its next "

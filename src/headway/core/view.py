@@ -102,7 +102,9 @@ def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
         return Verdict(code="not_released", facts=holder.note_facts)
     if holder.wish == "hold":
         return Verdict(code="held", facts={"by": holder.wish_by})
-    return None if _waiting(holder) or holder.form is None else Verdict(code="aside")
+    if _waiting(holder) or holder.form is None:
+        return None
+    return Verdict(code="shadow" if s.mode == "shadow" else "aside")  # where no request wakes it
 
 
 def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
@@ -139,6 +141,7 @@ def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
     if isinstance(holder, Service):
         facts.setdefault("active", holder.active)
         facts["quiet_s"] = facts.get("quiet_s", _quiet_s(holder, s))
+        facts["dismissed_by"] = holder.dismissed_by
     return {key: value for key, value in facts.items() if value is not None}
 
 
@@ -197,6 +200,8 @@ def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow
         waiting_s=max((s.now_s - w.since_s for w in waits), default=None),
         quiet_s=_quiet_s(service, s),
         window=window.kind if window else None,
+        called_by=service.called_by,
+        dismissed_by=service.dismissed_by,
         run=service.run.id if service.run else None,
         pid=service.run.pid if service.run else None,
     )

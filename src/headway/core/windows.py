@@ -211,6 +211,8 @@ def _comes_back(service: Service, s: Snapshot) -> Service:
         back_s = min(back_s, s.now_s)  # its window may have been stopped
         if up or s.now_s >= back_s + service.spec.wake_limit_s:
             back_s = None
+    if service.dismissed_by is not None:
+        back_s = None
     same = back_s is not None and back_s == service.back_s
     due = back_s is not None and (window is None or s.now_s >= back_s - lead_s(service, s))
     called_back = due or (same and service.called_back)

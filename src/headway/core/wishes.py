@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
-from headway.core import budgets, configuring, edits, lease_wishes, line, queue_hold, window_wishes
+from headway.core import budgets, calling, configuring, edits, lease_wishes, line, queue_hold, window_wishes
 from headway.core.commands import (
     AddJob,
     AskLease,
@@ -89,6 +90,7 @@ def _set_prod_only(d: Draft, command: SetProdOnly) -> Reply:
     by = command.by if command.on else None
     if (d.other.get("prod_only_by", d.base.prod_only_by) is None) == command.on:
         d.set(prod_only_by=by)
+        calling.all_may_come(d)
         d.event("prod_only", None, word="on" if command.on else "off", by=command.by)
     return accepted(d, None, prod_only=command.on)
 
@@ -145,6 +147,10 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
         return refused(d, holder, target=command.target)
     if isinstance(holder, Lease):
         return lease_wishes.set_wish(d, holder, command)
+    if isinstance(holder, Service) and command.verb in calling.VERBS:
+        return calling.ask(d, holder, command)
+    if command.verb in calling.VERBS and command.verb not in REVIVING:
+        return refused(d, "not_for_jobs", holder.id, target=holder.id, verb=command.verb)
     if command.verb in REVIVING:
         return _revive(d, holder, command)
     if isinstance(holder, Job) and holder.ended:
@@ -173,7 +179,9 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
     if isinstance(asked := d.holders[holder.id], Job):
         d.put(replace(asked, rushed=False))
     if isinstance(asked, Service):
-        d.put(replace(asked, stayed_until_s=None))  # a person asks: it is tried at once
+        d.put(
+            replace(asked, stayed_until_s=None, **calling.NOTHING_SAID)
+        )  # a person asks: it is tried at once
     d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish=wish, by=command.by)
     return accepted(d, holder.id, wish=wish, done=verb == "hold")
 
@@ -194,9 +202,7 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
     """release, resume and retry set the wish back to run, by name. Nothing revives what was cancelled."""
     if holder.wish == "cancel":
         return refused(d, "cancelled", holder.id)
-    if command.verb == "start" and isinstance(holder, Service):
-        return refused(d, "not_for_services", holder.id, target=holder.id, verb=command.verb)
-    fresh = {
+    fresh: dict[str, Any] = {
         "wish": "run",
         "wish_by": command.by,
         "wish_s": d.now_s,
@@ -232,7 +238,9 @@ def _revive(d: Draft, holder: Holder, command: SetWish) -> Reply:
     elif command.verb == "retry":
         return refused(d, "not_ended", holder.id)
     else:
-        d.put(replace(holder, **fresh))  # type: ignore[arg-type]
+        if isinstance(holder, Service):
+            fresh |= calling.NOTHING_SAID
+        d.put(replace(holder, **fresh))
         if command.verb == "start":
             _first(d, holder.id, command.anyway)
     d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish="run", by=command.by)

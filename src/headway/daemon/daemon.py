@@ -34,6 +34,7 @@ from headway.daemon.adopt import TOLD, Adopted, adopt, outdated
 from headway.daemon.applying import Applying, no_config
 from headway.daemon.calendar import news
 from headway.daemon.figures import Figures
+from headway.daemon.hand_servers import HandServers
 from headway.daemon.hub import StateHub
 from headway.daemon.learning import Learning
 from headway.daemon.links import Links, Troubled
@@ -163,6 +164,7 @@ class Daemon:
         self.learning = _learning(self, saved)
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
+        self.hand_servers = HandServers(out.processes, lambda: self.hub.snapshot, out.clock.now_s)
         self.watcher = Watcher(
             runs=out.runs,
             drivers=out.drivers,
@@ -173,7 +175,7 @@ class Daemon:
             read_now=out.meter.read_now,
             told=out.ask,
             poll_s=POLL_S * pace,
-            visitor=self.visitors.owner,
+            visitor=lambda pid: self.visitors.owner(pid) or self.hand_servers.owner(pid),
         )
         self.act = Act(
             drivers=out.drivers,

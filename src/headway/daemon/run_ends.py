@@ -10,7 +10,7 @@ from headway.core.model import Exit
 from headway.ports import Runs, RunState
 
 LINES = 40  # of the log, from its end, in which the reason is looked for
-LINE_MAX = 300
+LAST_LINES, LINE_MAX = 10, 300  # of these, so many are kept, each so far
 # What PyTorch, JAX, CuPy, llama.cpp, CUDA, cuBLAS and HIP say when a device has no memory left.
 OUT_OF_MEMORY = re.compile(
     r"(cuda|hip|gpu|vram|device|xla)\b.*out of memory|out of memory.*\b(cuda|hip|gpu|device)\b|OutOfMemoryError|"
@@ -42,5 +42,5 @@ def _told(runs: Runs, run_id: str, exit_: Exit | None) -> Exit | None:
         lines = [line.strip() for line in runs.log_tail(run_id, LINES) if line.strip()]
     except OSError:
         return exit_
-    last = lines[-1][:LINE_MAX] if lines else None
-    return replace(exit_, last_line=last, out_of_memory=any(map(OUT_OF_MEMORY.search, lines)))
+    last = tuple(line[:LINE_MAX].replace("\0", "\ufffd") for line in lines[-LAST_LINES:])
+    return replace(exit_, last_lines=last, out_of_memory=any(map(OUT_OF_MEMORY.search, lines)))

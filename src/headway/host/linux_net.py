@@ -68,6 +68,14 @@ def owned(port: int, pids: Iterable[int]) -> bool:
     return False
 
 
+def listeners(port: int) -> tuple[int, ...] | None:
+    """The processes that listen on 127.0.0.1:`port`; None: nobody. Those of other users are not to be seen."""
+    inodes = listening_inodes(port)
+    if not inodes:
+        return None
+    return tuple(int(n) for n in os.listdir("/proc") if n.isdigit() and inodes & sockets_of(int(n)))
+
+
 def listener_words(port: int) -> str | None:
     """Who listens there, in words; None: nobody."""
     inodes = listening_inodes(port)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import PurePath
 
 from headway.core import patterns
+from headway.host import linux_net
 from headway.host.linux_proc import (
     MARK_NAME,
     Process,
@@ -62,6 +63,9 @@ class LinuxProcesses:
     def start_ticks(self, pid: int) -> int | None:
         one = process(pid)
         return one.start_ticks if one is not None and one.alive else None
+
+    def listeners(self, port: int) -> tuple[int, ...]:
+        return linux_net.listeners(port) or ()
 
     def called(self, pid: int) -> str:
         first, *_ = command_line(pid).split() or [""]

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from headway.host import linux_net
 from headway.host.cgroups import MOUNTS, OWN, mount_point, own_path
-from headway.host.linux_net import listening_inodes, sockets_of
 from headway.host.linux_proc import MARK_NAME, command_line, process, processes, token, words
 from headway.host.locks import is_locked
 from headway.host.model_servers import find_servers
@@ -153,10 +153,7 @@ class Surroundings:
 
     def listeners(self, port: int) -> tuple[int, ...] | None:
         """The processes that listen on 127.0.0.1:`port`; None: nobody. Those of other users are not to be seen."""
-        inodes = listening_inodes(port)
-        if not inodes:
-            return None
-        return tuple(int(n) for n in os.listdir("/proc") if n.isdigit() and inodes & sockets_of(int(n)))
+        return linux_net.listeners(port)
 
     def servers(self) -> list[FoundServer]:
         """Model servers that answer on this machine. Asks nothing that wakes a model."""

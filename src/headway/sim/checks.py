@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from headway.core import floors, freezing, windows
+from headway.core import calling, floors, freezing, windows
 from headway.core.decide import never_fits
 from headway.core.lifecycle import rule
 from headway.core.model import Decision, Event, Holder, Job, Lease, Move, Rank, Snapshot, Want
@@ -162,18 +162,21 @@ class Checks:
                 self._world.wrong(f"{hid} to {pending.to} is {over_s:.1f} s over its limit")
 
     def _windows(self, s: Snapshot) -> None:
-        """A model that a window closed is not awake past the close of its gate, and what that waited for."""
+        """A model that a window closed, or somebody sent to sleep, is not awake past the close of its gate, and what
+        that waited for.
+        """
         for sid in s.services:
             service = s.service(sid)
             if service is None:
                 continue
-            shut = windows.closing(service, s) is not None and s.mode == "live"
+            closed = windows.closing(service, s) is not None or calling.dismissed(service, s) is not None
+            shut = closed and s.mode == "live"
             if not (shut and service.form == service.top and sid not in s.pending and service.gate.drained):
                 self._shut_s.pop(sid, None)
             elif s.now_s - self._shut_s.setdefault(sid, s.now_s) > SHUT_S * self._world.pace:
                 why = self._world.verdicts().get(sid)
                 if why is None or why.code not in SHUT_WAITS:
-                    self._world.wrong(f"{sid} is awake in a no_model window, closed and empty: {why}")
+                    self._world.wrong(f"{sid} is awake, though it is to be aside, closed and empty: {why}")
 
     def _placements(self, s: Snapshot) -> None:
         """Nobody is frozen without a request for it, or works beside one; a window's job is where it may be."""

@@ -25,6 +25,8 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     "holder.ended": (*ENDED, *get_args(LeaseEnd)),
     "state": ("granted", "counted", "overdue"),
 }
+# What is told beside verdicts, and shows that something rare was played.
+EVENTS = ("lease.would", "service.asked")
 # Verdicts of the core that cannot come up in this world, each with its reason.
 ELSEWHERE: Mapping[str, str] = {
     "behind": "a pass looks at 64 entries of a line, and no seed queues as many",
@@ -77,19 +79,20 @@ def kills(seen: Mapping[str, int], seeds: int) -> int:
 
 
 def never(seen: Mapping[str, int]) -> dict[str, list[str]]:
-    """What was not seen once: "faults", "actions", "verdicts"."""
+    """What was not seen once: "faults", "actions", "verdicts", "events"."""
     said = {code for code in codes() if seen.get(f"verdict {code}") or seen.get(f"why {code}")}
     return {
         "faults": sorted(name for name in FAULTS if not seen.get(f"fault {name}")),
         "actions": sorted(kind for kind in kinds() if not seen.get(f"action {kind}")),
         "verdicts": sorted(codes() - said - ELSEWHERE.keys()),
+        "events": sorted(code for code in EVENTS if not seen.get(f"event {code}")),
     }
 
 
 def gaps(seen: Mapping[str, int], seeds: int) -> Iterator[str]:
     """What is missing from a campaign of so many seeds, in sentences; nothing when it saw all it must."""
     missing = never(seen)
-    for what in ("actions", "verdicts"):
+    for what in ("actions", "verdicts", "events"):
         if missing[what]:
             yield f"{what} never seen: {', '.join(missing[what])}"
     times = {name: seen.get(f"fault {name}", 0) for name in sorted(FAULTS)}

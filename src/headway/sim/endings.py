@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.core import codec
 from headway.core.decide import never_fits
-from headway.core.model import Holder, Job, Lease, Rank, Snapshot, Want
+from headway.core.model import Holder, Job, Lease, Rank, Service, Snapshot, Want
 from headway.sim import learned
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ class Endings:
     def _unfinished(self, holder: Holder, s: Snapshot) -> bool:
         if isinstance(holder, Lease):
             return holder.ended is None and not self._in_vain(holder, s)
+        if isinstance(holder, Service):
+            return holder.called_s is not None and not self._in_vain(holder, s)
         if not isinstance(holder, Job) or holder.ended is not None:
             return False
         if holder.wish != "run":
@@ -51,7 +53,9 @@ class Endings:
         why = self._world.verdicts().get(holder.id)
         if holder.form == holder.top:
             return False
-        if why is not None and (why.code in STAYS or why.facts.get("service") in self._world.by_hand):
+        if why is not None and (
+            why.code in (*STAYS, "not_ours") or why.facts.get("service") in self._world.by_hand
+        ):
             return True
         if (
             why is not None

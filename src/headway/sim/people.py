@@ -74,6 +74,7 @@ class People:
         elif what < 0.88:
             self.world.api("POST", "/api/v1/mode", {"mode": "shadow"}, lambda status, reply: None)
             self.world.until_healed(chance.uniform(5.0, 60.0), self._live)
+            self.world.loop.later(chance.uniform(1.0, 20.0), self._visits)
         else:
             known = [*jobs, *(spec.name for spec in self.world.services)]
             path = chance.choice(["/api/v1/status", "/api/v1/jobs", f"/api/v1/why/{chance.choice(known)}"])
@@ -109,7 +110,7 @@ class People:
         return self.chance.choice(running if running and self.chance.random() < 0.6 else jobs)
 
     def _service_verb(self, name: str) -> None:
-        verb = self.chance.choice(["hold", "stop", "kill", "release"])
+        verb = self.chance.choice(["hold", "stop", "kill", "release", "wake", "sleep", "sleep", "start"])
         self.world.api("POST", f"/api/v1/services/{name}/{verb}", {}, lambda status, reply: None)
         self.world.until_healed(self.chance.uniform(5.0, 60.0), lambda: self._release(name))
 
@@ -159,11 +160,15 @@ class People:
     # ---------------------------------------------------------------- programs of others
 
     def _visit(self) -> None:
+        if self._busy():
+            self.world.loop.later(self.chance.expovariate(1 / VISIT_EVERY_S), self._visit)
+            self._visits()
+
+    def _visits(self) -> None:
         """A program asks for a lease, a remote one does, or somebody starts one by hand and claims it."""
         if not self._busy():
             return
         chance, world = self.chance, self.world
-        world.loop.later(chance.expovariate(1 / VISIT_EVERY_S), self._visit)
         size = int(self.size * chance.choice([0.1, 0.3, 0.6, 0.9]) * GIB)
         kind = chance.choice(["lease", "lease", "lease", "remote", "claim", "huge"])
         if kind == "remote":

@@ -103,7 +103,7 @@ class Scenario:
             moves=_between(ladder, TABLES[driver]),
             count=2 if cards > 1 and not by_hand and chance.random() < 0.25 else 1,
             argv=() if by_hand else ("serve", name),
-            pinned_devices=() if device is None else (device,),
+            pinned_devices=() if device is None or self._rare.random() < 0.4 else (device,),
             upstream=f"http://127.0.0.1:{8001 + number}",
             models=(name,),
             reads_busy=driver == "sleeper" and chance.random() < 0.7,

@@ -47,6 +47,11 @@ class Visitors:
     def start_ticks(self, pid: int) -> int | None:
         return START_TICKS if pid in self._world.machine.processes else None
 
+    def listeners(self, port: int) -> tuple[int, ...]:
+        """Every third server that somebody started is in a container, where nobody sees which process listens."""
+        process = self._world.machine.ports.get(port)
+        return () if process is None or process.pid % 3 == 0 else (process.pid,)
+
     def called(self, pid: int) -> str:
         return VISIT
 
@@ -127,8 +132,21 @@ class Visitors:
             self._world.loop.later(
                 late_s, lambda: self._takes(lease, process, devices, takes_bytes, asked_s, works_s)
             )
+        elif (why := self._world.verdicts().get(lease)) is not None and why.code == "shadow":
+            self._runs_unasked(process, takes_bytes, works_s)
         else:
             self._world.loop.later(LOOK_S, self._wait, lease, process, takes_bytes, works_s)
+
+    def _runs_unasked(self, process: Process, takes_bytes: int, works_s: float) -> None:
+        """In shadow mode `headway run` starts its command at once, whatever is free."""
+        cards = list(self._world.machine.cards.values())
+        process.run_id = None  # nobody kept room for it
+        if cards:
+            card = self._world.chance.choice(cards)
+            free = card.total_bytes - self._world.machine.used_bytes(card.id)
+            self._world.machine.take(process, (card.id,), min(takes_bytes, max(free, 0)), 0.0)
+        self._world.seen["lease unasked"] += 1
+        self._world.loop.later(works_s, self._ends, process)
 
     def _takes(
         self,

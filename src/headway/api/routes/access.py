@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import Field, model_validator
 
-from headway.api.access import COOKIE, cookie
+from headway.api.access import cookie, cookie_name
 from headway.api.auth import SCOPES, Peer, ScopeWord, needs, peer_of
 from headway.api.bodies import TEXT, Body, one_of
 from headway.api.pages import Cursor, Limit, link, page
@@ -161,7 +161,7 @@ async def who(parts: PartsNow, peer: Caller) -> Response:
 @router.post(
     "/api/v1/session", status_code=201, response_model=SessionBegun, openapi_extra=needs("open", secret=True)
 )
-async def begin(body: SessionBody, parts: PartsNow) -> Response:
+async def begin(request: Request, body: SessionBody, parts: PartsNow) -> Response:
     """Let a page in. Wrong PINs are answered 401, then 429 with the time to wait."""
     sessions = parts.access.sessions
     if body.ticket is not None:
@@ -170,7 +170,7 @@ async def begin(body: SessionBody, parts: PartsNow) -> Response:
         secret, session = await sessions.by_pin(body.pin or "")
     begun = SessionBegun(session.csrf, SESSION_S, tuple(one for one in SCOPES if one != "admin"))
     headers = {
-        "Set-Cookie": f"{COOKIE}={secret}; Max-Age={SESSION_S:.0f}; {ATTRIBUTES}",
+        "Set-Cookie": f"{cookie_name(request.headers)}={secret}; Max-Age={SESSION_S:.0f}; {ATTRIBUTES}",
         "Cache-Control": "no-store",
     }
     return answer(SessionBegun, begun, 201, headers)
@@ -181,7 +181,9 @@ async def end(request: Request, parts: PartsNow) -> Response:
     """End the session of this page."""
     if secret := cookie(request.headers):
         parts.access.sessions.end(secret)
-    return Response(status_code=204, headers={"Set-Cookie": f"{COOKIE}=; Max-Age=0; {ATTRIBUTES}"})
+    return Response(
+        status_code=204, headers={"Set-Cookie": f"{cookie_name(request.headers)}=; Max-Age=0; {ATTRIBUTES}"}
+    )
 
 
 @router.post(

@@ -17,7 +17,7 @@ from headway.api.problems import check
 from headway.api.routes.holders import LogTail, log_of, wish
 from headway.api.selecting import tests
 from headway.core import rows, view, words
-from headway.core.commands import AddJob, EditJob, Verb
+from headway.core.commands import AddJob, EditJob, JobVerb
 from headway.core.decide import never_fits
 from headway.core.job_rows import step_aside
 from headway.core.model import Job, JobSpec, Rank, Want
@@ -98,7 +98,7 @@ async def add(
 @router.post("/{target}/{verb}", status_code=202, response_model=Accepted)
 async def command(
     target: str,
-    verb: Verb,
+    verb: JobVerb,
     parts: Annotated[Parts, Depends(parts_of)],
     peer: Annotated[Peer, Depends(peer_of)],
     body: ReasonBody | None = None,

@@ -14,6 +14,8 @@ from headway.api.routes.holders import wish
 from headway.core import rows, view
 from headway.core.model import Service
 
+ServiceVerb = Literal["wake", "sleep", "start", "stop", "hold", "release", "kill"]
+
 router = APIRouter(prefix="/api/v1/services", tags=["services"])
 
 
@@ -38,10 +40,14 @@ async def service(name: str, parts: Annotated[Parts, Depends(parts_of)]) -> Resp
 @router.post("/{name}/{verb}", status_code=202, response_model=Accepted)
 async def command(
     name: str,
-    verb: Literal["hold", "release", "stop", "kill"],
+    verb: ServiceVerb,
     parts: Annotated[Parts, Depends(parts_of)],
     peer: Annotated[Peer, Depends(peer_of)],
     body: ReasonBody | None = None,
 ) -> Response:
-    """`hold` keeps it aside until `release`; requests for it wait as long as their class allows."""
+    """`wake` and `start` bring it, as a request would; `sleep` puts it aside until a request or one of these.
+
+    `hold` keeps it aside, and `stop` and `kill` end its process, until `release` or one of these: requests for it are
+    refused meanwhile.
+    """
     return await wish(parts, find(parts.hub.snapshot, name, "service"), verb, peer, body)
