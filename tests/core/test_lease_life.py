@@ -255,6 +255,15 @@ def test_a_remote_one_that_waits_lapses_too() -> None:
     assert of(scene, lid).ended == "lapsed"
 
 
+@pytest.mark.parametrize("late_s", [0.0, 5.0])
+def test_one_that_lapses_in_the_very_moment_in_which_there_is_room_is_not_let_in(late_s: float) -> None:
+    scene = Scene(24)
+    lid = asked(scene, 12, pid=None, ttl_s=30.0)  # and no turn until then: the database did not answer
+    scene.at(T0_S + 30.0 + late_s).read()
+    assert [action for action in turn(scene) if action.holder == lid] == []
+    assert of(scene, lid).ended == "lapsed" and lid not in scene.s.pending
+
+
 RENEWED = {
     # name: (pid, seconds after its time, accepted)
     "a remote one in time": (None, -0.1, True),

@@ -128,6 +128,8 @@ def want_of(lease: Lease, s: Snapshot) -> Want | None:
     moving = s.pending.get(lease.id)
     if lease.ended is not None or (moving is not None and moving.frees):
         return None
+    if lapsed(lease, s.now_s):  # `patience` ends it in this same pass: nothing is begun for it
+        return None
     if waits(lease, moving is not None):
         rank = (Rank.LEASE, lease.key, lease.id)
         return Want(holder=lease, form=lease.top, rank=rank, waited_s=s.now_s - lease.asked_s)
