@@ -200,6 +200,7 @@ def test_shadow_watches_and_live_acts(stack: Up) -> None:
     assert chat(headway, "chat").words.startswith("chat ")
     # back in shadow the one that is awake is forwarded to, and nothing is moved any more
     assert "shadow" in says(headway, "mode", "shadow")
+    says(headway, "release", "train")
     before_it = headway.last_event()
     assert chat(headway, "chat").words.startswith("chat ")
     headway.wait(lambda: (headway.service("chat")["quiet_s"] or 0) > 2, "a gap that the job would get")
