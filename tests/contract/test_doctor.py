@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -151,6 +154,15 @@ def trouble(words: str | None) -> Reading:
     return Reading(at_s=1.0, devices=(), trouble=words)
 
 
+def programs_dir(*names: str) -> str:
+    """A directory with these programs, which do nothing."""
+    made = tempfile.mkdtemp(prefix="doctor-")
+    atexit.register(shutil.rmtree, made)
+    for name in names:
+        (Path(made) / name).touch(0o755)
+    return made
+
+
 def service(upstream: str) -> Checked:
     return Checked(
         config=Config.model_validate({"service": {"chat": {"driver": "process", "upstream": upstream}}})
@@ -160,9 +172,31 @@ def service(upstream: str) -> Checked:
 AWAY: dict[str, Any] = {"board": None, "health": None}
 NOBODY = Made(locks={})
 OTHERS = Made(locks={PATHS.state_dir / "run" / "daemon.lock": DAEMON})
+TRUE = Checked(
+    config=Config.model_validate(
+        {
+            "job": {
+                "sim": {"driver": "checkpoint", "start": ["x"], "cuda_checkpoint": ["/bin/true"], "cwd": "/"}
+            }
+        }
+    )
+)
+NONE = Checked(
+    config=Config.model_validate({"job": {"sim": {"driver": "checkpoint", "start": ["x"], "cwd": "/"}}})
+)
+SUDO = Checked(
+    config=Config.model_validate(
+        {
+            "job": {
+                "sim": {"driver": "checkpoint", "start": ["x"], "cuda_checkpoint": ["sudo", "c"], "cwd": "/"}
+            }
+        }
+    )
+)
 OLLAMA = FoundServer(kind="ollama", url="http://127.0.0.1:11434", models=())
 SIM = Checked(config=Config.model_validate({"device": {"sim0": {"meter": "declared", "total": "1GiB"}}}))
 FULL = Room(free_bytes=100 << 20, total_bytes=1000 * GIB, files=None)
+SMI = {"PATH": programs_dir("nvidia-smi", "sudo")}
 # the name says what is so: (check, level, what differs from a machine on which all is well)
 CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a config that cannot be read in time": ("config", "unknown", {"checked": None}),
@@ -203,6 +237,15 @@ CASES: dict[str, tuple[str, str, dict[str, Any]]] = {
     "a shell that is to see one GPU": ("visible-devices", "warning", {"machine": NOBODY, "environ": {"CUDA_VISIBLE_DEVICES": ""}}),
     "what the shell says, while the daemon was told nothing": ("visible-devices", "ok", {"environ": {"CUDA_VISIBLE_DEVICES": "0"}}),
     "a container without GPUs": ("visible-devices", "problem", {"machine": Made(inside="Docker", environs={DAEMON: {"NVIDIA_VISIBLE_DEVICES": "void"}})}),
+    "a job to be parked by a program that is not there": ("checkpoint", "problem", {"checked": NONE, "environ": SMI, "machine": NOBODY}),
+    "one without nvidia-smi": ("checkpoint", "problem", {"checked": TRUE, "environ": {"PATH": "/nowhere"}, "machine": NOBODY}),
+    "one in WSL2": ("checkpoint", "problem", {"checked": TRUE, "environ": SMI, "machine": Made(locks={}, nvidia=("/dev/dxg",))}),
+    "one whose GPU is split": ("checkpoint", "problem", {"checked": TRUE, "environ": SMI, "machine": NOBODY, "cards": card(mig=True)}),
+    "one beside MPS": ("checkpoint", "problem", {"checked": TRUE, "environ": SMI, "machine": Made(locks={}, named=(77,))}),
+    "one without persistence": ("checkpoint", "problem", {"checked": TRUE, "environ": SMI, "machine": NOBODY, "cards": card(persistence=False)}),
+    "one that is parked without rights": ("checkpoint", "warning", {"checked": TRUE, "environ": SMI, "machine": NOBODY}),
+    "one that is parked behind sudo": ("checkpoint", "ok", {"checked": SUDO, "environ": SMI, "machine": NOBODY}),
+    "one whose GPUs do not answer": ("checkpoint", "unknown", {"checked": TRUE, "environ": SMI, "machine": NOBODY, "cards": None}),
     "a model server of somebody else": ("other-servers", "warning", {"machine": Made(found=(OLLAMA,), listening={11434: (HAND,)})}),
     "a model server that the config names": ("other-servers", "ok", {"machine": Made(found=(OLLAMA,)), "checked": service(OLLAMA.url or "")}),
     "a model server that Headway started": ("other-servers", "ok", {"machine": Made(found=(OLLAMA,), listening={11434: (JOB,)})}),

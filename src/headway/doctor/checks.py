@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from headway.doctor import gpus, places, running
+from headway.doctor import gpus, parking, places, running
 from headway.doctor.around import Around
 from headway.doctor.bounded import within
 from headway.doctor.finding import Finding, unknown
@@ -25,6 +25,7 @@ CHECKS: Mapping[str, Callable[[Around], Finding]] = {
     "persistence": gpus.persistence,
     "mps": gpus.mps,
     "visible-devices": gpus.visible,
+    "checkpoint": parking.checkpoint,
     "other-servers": running.other_servers,
     "home": places.home,
     "file-system": places.file_system,

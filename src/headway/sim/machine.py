@@ -16,7 +16,7 @@ PLENTY = HostRoom(
 )
 
 
-WORK_DISK = DiskRoom(free_bytes=60 * GIB, total_bytes=200 * GIB)  # where jobs park to
+WORK_DISK = DiskRoom(free_bytes=25 * GIB, total_bytes=200 * GIB)  # where jobs park to
 SEEN_S = 3.0  # what others take is known after so long
 
 

@@ -105,8 +105,8 @@ class Owners:
         if chance.random() < 0.5:
             habit.aside_host_bytes = habit.host_bytes + chance.choice([0, 1, 60, 150]) * GIB
             options.setdefault("host_memory", {})["parked"] = habit.aside_host_bytes
-        if chance.random() < 0.5:
-            habit.aside_disk_bytes = chance.choice([1, 20, 55]) * GIB
+        if chance.random() < 0.7:
+            habit.aside_disk_bytes = chance.choice([1, 10, 20]) * GIB
             options["disk"] = {"parked": habit.aside_disk_bytes}
 
     def _added(self, status: int, reply: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from headway.sim.world import World
 JOB_EVERY_S = 240.0
 PERSON_EVERY_S = 150.0
 VISIT_EVERY_S = 250.0
+PAUSE_EVERY_S = 300.0
 VERBS = ("start", "hold", "release", "pause", "resume", "wind_down", "stop", "kill", "cancel", "retry")
 
 
@@ -30,6 +31,10 @@ class People:
         world.loop.later(chance.expovariate(1 / JOB_EVERY_S), self._more_jobs)
         world.loop.later(chance.expovariate(1 / PERSON_EVERY_S), self._person)
         world.loop.later(chance.expovariate(1 / VISIT_EVERY_S), self._visit)
+        self._pauses = random.Random(
+            world.seed * 2 + 5_000_011
+        )  # so that these change nothing else of a seed
+        world.loop.later(self._pauses.expovariate(1 / PAUSE_EVERY_S), self._pause)
 
     def _busy(self) -> bool:
         return self.world.loop.now_s < self._end_s
@@ -79,6 +84,22 @@ class People:
             known = [*jobs, *(spec.name for spec in self.world.services)]
             path = chance.choice(["/api/v1/status", "/api/v1/jobs", f"/api/v1/why/{chance.choice(known)}"])
             self.world.api("GET", path, None, lambda status, reply: None)
+
+    def _pause(self) -> None:
+        """Somebody pauses a job that can park, whether or not there is room for that, and lets it go on later."""
+        if not self._busy():
+            return
+        chance, s = self._pauses, self.world.snapshot()
+        self.world.loop.later(chance.expovariate(1 / PAUSE_EVERY_S), self._pause)
+        there = [s.holders[hid] for hid in s.present] if s is not None else []
+        running = [one.id for one in there if one.form == "running" and one.form_named("parked")]
+        if running:
+            job = chance.choice(running)
+            self._say(job, "pause")
+            self.world.until_healed(chance.uniform(5.0, 120.0), lambda: self._say(job, "release"))
+
+    def _say(self, job: str, verb: str) -> None:
+        self.world.api("POST", f"/api/v1/jobs/{job}/{verb}", {}, lambda status, reply: None)
 
     def _many(self, jobs: list[str]) -> None:
         """Somebody means several at once, says something else of one, or forgets what is over."""
