@@ -107,6 +107,13 @@ class _Now:
         return getattr(cast(Daemon, self.daemon).hub, name)
 
 
+class _Clock:
+    """That of the present world: the application outlives it."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(cast(Daemon, NOW.daemon).out.clock, name)
+
+
 class _Processes:
     """Those of the present world."""
 
@@ -118,9 +125,10 @@ NOW = _Now()
 _APPS: list[Asgi] = []
 
 
-def _app(clock: SimClock) -> Asgi:
+def _app() -> Asgi:
     """Made once: a real application takes longer to build than an hour of a small world."""
     if not _APPS:
+        clock = cast(Any, _Clock())
         parts = Parts(
             inbox=NOW,
             hub=cast(Any, NOW),
@@ -230,7 +238,7 @@ class SimDaemon:
     def ask(self, verb: str, path: str, body: dict[str, Any] | None, answered: Answered) -> None:
         """One call of the API over its Unix socket."""
         call = _Call(verb, path, body, answered)
-        self.life.context.run(self.world.loop.create_task, call.made(_app(SimClock(self.world))))
+        self.life.context.run(self.world.loop.create_task, call.made(_app()))
 
 
 class _Call:
