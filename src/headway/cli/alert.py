@@ -25,5 +25,5 @@ def test(ctx: click.Context, session: Session, as_json: bool) -> None:
     for one in sent if not as_json else ():
         line(f"{one['way']}: {'sent' if one['sent'] else one['error']}")
     if not sent:
-        tell("No way is configured: set `command` or `webhook` in [alerts], then start the daemon again.")
+        tell("Nobody would be told: set `command` or `webhook` in [alerts], then `headway config apply`.")
     ctx.exit(0 if sent and all(one["sent"] for one in sent) else FAILED)
