@@ -79,6 +79,10 @@ def many(facts: Facts) -> Facts:
     return {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {}
 
 
+def the_only_one(facts: Facts) -> Facts:
+    return {"other": "another"} if facts.get("limit") == 1 else {}
+
+
 def how_it_ended(facts: Facts) -> Facts:
     code = facts.get("exit_code")
     if not isinstance(code, int):
