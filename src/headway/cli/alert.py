@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.ask import FAILED, Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import FAILED, Group, Session, json_flag, pass_session, show_json, tell
 from headway.cli.tables import line
 
 
-@click.group()
+@click.group(cls=Group)
 def alert() -> None:
     """Alerts by a command or a webhook, see [alerts] in the config."""
 
@@ -25,5 +25,5 @@ def test(ctx: click.Context, session: Session, as_json: bool) -> None:
     for one in sent if not as_json else ():
         line(f"{one['way']}: {'sent' if one['sent'] else one['error']}")
     if not sent:
-        tell("Nobody would be told: set `command` or `webhook` in [alerts], then `headway config apply`.")
+        tell("No way is configured: set `command` or `webhook` in [alerts], then start the daemon again.")
     ctx.exit(0 if sent and all(one["sent"] for one in sent) else FAILED)

@@ -72,6 +72,16 @@ class Session:
         return Client(address(Path(self.paths().run_dir)))
 
 
+class Group(click.Group):
+    """A verb with verbs of its own, each listed with its whole first sentence."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(200)) for name, one in sorted(self.commands.items())]
+            )
+
+
 pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
@@ -82,9 +92,7 @@ def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
 
 def json_flag(function: F) -> F:
     """`--json`: the daemon's answer unchanged; errors are JSON on stderr then."""
-    option = click.option(
-        "--json", "as_json", is_flag=True, callback=_note_json, help="Print the daemon's answer as JSON."
-    )
+    option = click.option("--json", "as_json", is_flag=True, callback=_note_json, help="Print JSON.")
     return option(function)
 
 

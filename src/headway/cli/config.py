@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import Group, Session, json_flag, pass_session, show_json, tell
 from headway.cli.check import check
 from headway.cli.tables import line
 
@@ -15,7 +15,7 @@ WHEN = {"now": "", "next_start": "  (at its next start)", "restart": "  (when He
 FILE = click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Look at the config file, check it, and apply it while Headway runs."""
 
