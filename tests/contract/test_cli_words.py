@@ -49,10 +49,11 @@ def test_every_verb_is_in_one_group_and_the_help_shows_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("chek", "check"), ("stauts", "status"), ("addd", "add"), ("zzz", None)]
+    ("typed", "meant"),
+    [("chek", "check"), ("stauts", "status"), ("addd", "add"), ("zzz", None), ("config aply", "apply")],
 )
 def test_a_slip_of_the_finger(typed: str, meant: str | None) -> None:
-    result = CliRunner().invoke(cli, [typed])
+    result = CliRunner().invoke(cli, typed.split())
     assert result.exit_code == 2
     assert (f"`{meant}`" in result.output) is (meant is not None)
 

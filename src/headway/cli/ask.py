@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -72,8 +72,27 @@ class Session:
         return Client(address(Path(self.paths().run_dir)))
 
 
+def no_such(ctx: click.Context, word: str, known: Iterable[str]) -> NoReturn:
+    """Ends with the verb that was probably meant.
+
+    Raises:
+        click.UsageError: always.
+    """
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=1)
+    ctx.fail(f"No such command {word!r}." + (f" Did you mean `{near[0]}`?" if near else ""))
+
+
 class Group(click.Group):
     """A verb with verbs of its own, each listed with its whole first sentence."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            no_such(ctx, args[0], self.commands)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

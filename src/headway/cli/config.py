@@ -93,7 +93,7 @@ def _told(found: dict[str, Any]) -> None:
         did = "applied" if found["applied"] else "would be applied"
         tell(f"{n} change{'' if n == 1 else 's'} from {found['file']} {did}.")
     elif not found["draining"]:
-        tell(f"{found['file']} says nothing new that can count now.")
+        tell(f"{found['file']} has no change that could be applied now.")
     if found["draining"]:
         tell(f"Put aside once nobody uses them, and then forgotten: {', '.join(found['draining'])}.")
     if later:
