@@ -140,8 +140,8 @@ def add(
         body |= {"recipe": recipe, "name": name, "cwd": cwd}
     else:
         called = name if name is not None else usable(os.path.basename(argv[0]))
-        body |= {"argv": argv, "cwd": os.path.abspath(cwd or "."), "name": called}
-        missing(argv[0], body["cwd"], body["env"])
+        body |= {"argv": argv, "cwd": os.path.abspath(cwd or "."), "name": called, "env": with_path(env)}
+        missing(argv[0], body["cwd"], body["env"].get("PATH"))
     client = session.client()
     reply = client.post("/api/v1/jobs", {key: value for key, value in body.items() if value is not None})
     if as_json:
@@ -181,15 +181,18 @@ def own_keys(given: dict[str, Any], devices: tuple[str, ...]) -> dict[str, Any]:
     return own
 
 
-def missing(program: str, cwd: str, env: dict[str, str] | None) -> None:
+def with_path(env: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """The job finds the programs that this shell finds, those of its virtual environment: not those of the daemon."""
+    path = os.environ.get("PATH")
+    return {**({"PATH": path} if path else {}), **dict(env)}
+
+
+def missing(program: str, cwd: str, path: str | None) -> None:
     """A warning of what is not there now; it may be by the time the job starts."""
     if not os.path.isdir(cwd):
         tell(f"headway: there is no directory {cwd} yet. The job fails if there is none when it starts.")
-    elif (
-        "PATH" not in (env or {})
-        and shutil.which(os.path.join(cwd, program) if "/" in program else program) is None
-    ):
-        tell(f"headway: no program {program!r} is found here. The job fails if there is none when it starts.")
+    elif shutil.which(os.path.join(cwd, program) if "/" in program else program, path=path) is None:
+        tell(f"headway: no program {program!r} is found. The job fails if there is none when it starts.")
 
 
 def told(reply: dict[str, Any]) -> None:
