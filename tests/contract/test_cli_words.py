@@ -304,7 +304,7 @@ async def test_a_command_that_is_not_said_whole_asks_nothing(api: Served, home: 
         (["--", "sh", "-c", "true"], False),
         (["--", "no-such-program-anywhere"], True),
         (["--cwd", "/no/such/directory", "--", "sh"], True),
-        (["--env", "PATH=/elsewhere", "--", "no-such-program-anywhere"], False),
+        (["--env", "PATH=/elsewhere", "--", "sh"], True),
     ],
 )
 async def test_a_program_or_directory_that_is_not_there_is_said_and_queued_all_the_same(
