@@ -56,7 +56,7 @@ from headway.meters.child import ChildMeter
 from headway.meters.combined import CombinedMeter
 from headway.meters.declared import DeclaredDevice, DeclaredMeter
 from headway.meters.selected import Chosen, SelectedMeter
-from headway.ports import AlertWay, Meter
+from headway.ports import AlertWay, Hub, Meter
 from headway.store.journal import FileJournal
 from headway.store.reader import SqliteReader
 from headway.store.store import SqliteStore
@@ -146,6 +146,7 @@ class Service:
         self.systemd = Systemd(os.environ)
         self.applying: Applying | None = None
         self.hung_up = self.reloading = False
+        self.hub: Hub | None = None  # from the first turn on
 
     async def run(self) -> None:
         """Adopt what is there, then turn until told to stop."""
@@ -210,6 +211,7 @@ class Service:
     async def _start(self) -> None:
         daemon = self.daemon
         self.link_server = LinkServer(daemon.links, daemon.out.clock, self.host.peer_uid, os.getuid())
+        self.hub = daemon.hub
         await daemon.start()
         await self.link_server.start(self.sockets.link)
         self.applying = daemon.applying
@@ -223,7 +225,8 @@ class Service:
         await self.api.start(self.sockets.api, self.sockets.unix)
         (self.paths.run_dir / "api-port").write_text(f"{self.sockets.api.getsockname()[1]}\n")
         mode = daemon.adopted.snapshot.mode
-        log.info("ready", home=str(self.paths.state_dir), api=self._url(), mode=mode)
+        ready = f"mode {mode}, control at {self._url()}, files in {self.paths.state_dir}"
+        log.info("ready", said=lambda: ready, home=str(self.paths.state_dir), api=self._url(), mode=mode)
 
     def _url(self) -> str:
         return f"http://127.0.0.1:{self.sockets.api.getsockname()[1]}"
@@ -286,8 +289,13 @@ class Service:
             self.reloading = False
 
     def _event(self, event: Event) -> None:
-        log.info(event.code, holder=event.holder, **{k: v for k, v in event.facts.items() if k != "holder"})
+        facts = {k: v for k, v in event.facts.items() if k not in ("holder", "said")}
+        log.info(event.code, holder=event.holder, said=lambda: self._sentence(event), **facts)
         self.alerts.note(event, lambda: phrases.told(event.code, event.holder, event.facts))
+
+    def _sentence(self, event: Event) -> str:
+        names = self.hub.snapshot if self.hub is not None else None
+        return phrases.told(event.code, event.holder, event.facts, names)
 
 
 def log_limits(built: Built) -> LogLimits:

@@ -43,7 +43,7 @@ async def test_the_board_is_the_same_on_both_sockets(api: Served) -> None:
     assert json.loads(body) == local
     assert [row["id"] for row in local["running"]] == ["j1"]
     assert [(row["id"], row["position"]) for row in local["queued"]] == [("j2", 1), ("j3", 2), ("j4", 3)]
-    assert local["queued"][0]["why"] == "1 of 1 job places are taken"
+    assert local["queued"][0]["why"] == "one at a time, and another runs"
     assert "SECRET" not in json.dumps(local)
 
 
@@ -57,7 +57,7 @@ READS = {
     "/api/v1/jobs/train": lambda found: found["id"] == "j1",
     "/api/v1/queue": lambda found: len(found["jobs"]) == 3,
     "/api/v1/holders/chat": lambda found: found["kind"] == "service",
-    "/api/v1/why/j2": lambda found: found["sentence"] == "queued: 1 of 1 job places are taken",
+    "/api/v1/why/j2": lambda found: found["sentence"] == "queued: one at a time, and another runs",
     "/api/v1/jobs/j1/log?lines=2": lambda found: found["lines"] == ["two", "three"] and found["run"] == "j1.1",
     "/api/v1/jobs/j2/log": lambda found: found["lines"] == [] and found["run"] is None,
     "/api/v1/history?after=2998": lambda found: [row["id"] for row in found] == [2999, 3000],
@@ -85,7 +85,7 @@ async def test_reading(api: Served, path: str, holds: Callable[[Any], bool]) -> 
 async def test_the_page_is_plain_text(api: Served) -> None:
     status, headers, body = await api.raw("GET", "/")
     assert (status, headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert b"job eval: 1 of 1 job places are taken" in body
+    assert b"job eval: one at a time, and another runs" in body
 
 
 async def test_health_is_not_green_while_the_loop_is_stuck(api: Served) -> None:

@@ -31,12 +31,12 @@ SOURCE = Path(__file__).parents[2] / "src"
 # ---------------------------------------------------------------- reading
 
 SHOWN = {
-    "status": (["mode live", "chat", "train", "1 of 1 job places are taken"]),
+    "status": (["mode live", "chat", "train", "one at a time, and another runs"]),
     "ps": (["j1", "running", "j2", "queued"]),
     "ps -s queued": (["j2", "j3", "j4"]),
     "show train": (["id", "j1", "running", "train --all"]),
     "show chat": (["service", "stopped"]),
-    "why j2": (["queued: 1 of 1 job places are taken", "what helps: headway ps"]),
+    "why j2": (["queued: one at a time, and another runs", "what helps: headway move j2 --top"]),
     "log train -n 2": (["two\nthree"]),
     "service ls": (["chat", "stopped"]),
     "service show chat": (["chat", "process"]),
@@ -162,7 +162,7 @@ STORE = Reply(accepted=False, code="store_silent", facts={})
 EXITS = {
     # name: (line, what the loop answers, exit status, words on stderr)
     "unknown id": ("why nobody", None, 1, "headway ps -a"),
-    "two of that name": ("cancel twin", None, 1, "j3, j4"),
+    "two of that name": ("cancel twin", None, 1, "j4"),
     "refused": ("retry j1", Reply(accepted=False, code="not_ended", facts={}), 1, "headway stop"),
     "not now": ("hold j1", STORE, 75, "database"),
     "no verb": ("explode", None, 2, "No such command"),

@@ -1,6 +1,7 @@
 """Flags that many verbs have: dry runs, ids alone, a look again and again; and what `add` takes for a job of one's own."""
 
 import json
+import os
 import shlex
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -49,7 +50,9 @@ SAID: dict[str, tuple[str, Any]] = {
     "--cwd /": ("cwd", "/"),
     "--driver restart": ("steps_aside", True),
     "--driver restart --step-aside none": ("steps_aside", False),
-    "--env A=b": ("env", {"A": "b"}),
+    "--env A=b": ("env", {"A": "b", "PATH": os.environ["PATH"]}),
+    "--env PATH=/elsewhere": ("env", {"PATH": "/elsewhere"}),
+    "": ("env", {"PATH": os.environ["PATH"]}),  # it finds the programs that this shell finds
 }  # fmt: skip
 
 

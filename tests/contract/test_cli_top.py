@@ -1,12 +1,14 @@
 """`headway top`: the board of `headway status`, kept fresh."""
 
 import asyncio
+import fcntl
 import os
 import pty
 import select
 import signal
 import subprocess
 import sys
+import termios
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from headway.cli.main import cli
-from headway.cli.watching import BACK, OTHER_SCREEN
+from headway.cli.watching import BACK, OTHER_SCREEN, fitting
 from tests.parts.command_line import api as api
 from tests.parts.false_api import Served
 from tests.parts.programs import ROOT
@@ -30,14 +32,15 @@ async def test_top_shows_the_board_again_and_again(api: Served, home: Path) -> N
     assert "\x1b" not in result.stdout
 
 
-async def test_top_on_a_terminal_leaves_it_as_it_was(api: Served, home: Path) -> None:
+@pytest.mark.parametrize("by", ["a signal", "a key"])
+async def test_top_on_a_terminal_leaves_it_as_it_was(api: Served, home: Path, by: str) -> None:
     master, slave = pty.openpty()
     top = subprocess.Popen(
         [sys.executable, "-m", "headway.cli.main", "--home", str(home), "top", "--every", "0.1"],
-        stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+        stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "TERM": "xterm"},
     )  # fmt: skip
-    os.close(slave)
+    before = termios.tcgetattr(slave)
     shown = b""
 
     def read() -> bool:
@@ -49,11 +52,27 @@ async def test_top_on_a_terminal_leaves_it_as_it_was(api: Served, home: Path) ->
 
     try:
         await wait_until(read, 20.0, "two boards")
-        top.send_signal(signal.SIGINT)
+        if by == "a key":
+            os.write(master, b"xq")
+        else:
+            top.send_signal(signal.SIGINT)
         await wait_until(lambda: read() and top.poll() is not None, 20.0, "its end")
         read()
         assert top.returncode == 0
+        assert termios.tcgetattr(slave) == before
     finally:
         top.kill()
+        os.close(slave)
         os.close(master)
     assert shown.startswith(OTHER_SCREEN.encode()) and shown.endswith(BACK.encode())
+
+
+@pytest.mark.parametrize(
+    ("lines", "rows", "left"),
+    [(["a"] * 5, 5, 5), (["a"] * 6, 5, 4), (["a" * 30, *["a"] * 4], 5, 2), (["a" * 200], 5, 0)],
+)
+def test_a_board_that_is_taller_than_the_terminal_keeps_its_top(
+    lines: list[str], rows: int, left: int
+) -> None:
+    shown = fitting(lines, 10, rows)
+    assert shown[:left] == lines[:left] and len(shown) == (left if left == len(lines) else left + 1)

@@ -1,6 +1,7 @@
 """What the command line says where a newcomer would be lost: slips, first steps, and what is silent otherwise."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from headway.cli.add import usable
 from headway.cli.ask import tell
 from headway.cli.main import GROUPS, VERBS, cli
 from headway.cli.reference import reference
+from headway.cli.show import ending
 from headway.core.commands import Reply, SetWish
 from headway.core.model import Device, Job
 from tests.core.make import gib
@@ -47,10 +49,11 @@ def test_every_verb_is_in_one_group_and_the_help_shows_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("chek", "check"), ("stauts", "status"), ("addd", "add"), ("zzz", None)]
+    ("typed", "meant"),
+    [("chek", "check"), ("stauts", "status"), ("addd", "add"), ("zzz", None), ("config aply", "apply")],
 )
 def test_a_slip_of_the_finger(typed: str, meant: str | None) -> None:
-    result = CliRunner().invoke(cli, [typed])
+    result = CliRunner().invoke(cli, typed.split())
     assert result.exit_code == 2
     assert (f"`{meant}`" in result.output) is (meant is not None)
 
@@ -275,3 +278,72 @@ async def test_why_has_the_last_lines_of_one_that_is_held_for_failing_at_its_sta
     api.hub.publish(snapshot(8, queue={}, **held), {}, frozenset())
     shown = (await headway(home, "why", "j3")).stdout.splitlines()
     assert shown[-3:] == ["  Traceback", "  no such file", "what helps: headway release j3"]
+
+
+# ---------------------------------------------------------------- where a newcomer would be lost
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "add python train.py",
+        "add --gpu 8GiB python train.py",
+        "priority j2",
+        "priority j2 200",
+        "log j1 --path -f",
+    ],
+)
+async def test_a_command_that_is_not_said_whole_asks_nothing(api: Served, home: Path, line: str) -> None:
+    result = await headway(home, *line.split())
+    assert result.exit_code == 2 and not api.inbox.given
+
+
+@pytest.mark.parametrize(
+    ("words", "warned"),
+    [
+        (["--", "sh", "-c", "true"], False),
+        (["--", "no-such-program-anywhere"], True),
+        (["--cwd", "/no/such/directory", "--", "sh"], True),
+        (["--env", "PATH=/elsewhere", "--", "sh"], True),
+    ],
+)
+async def test_a_program_or_directory_that_is_not_there_is_said_and_queued_all_the_same(
+    api: Served, home: Path, words: list[str], warned: bool
+) -> None:
+    result = await headway(home, "add", "--gpus", "0", *words)
+    assert len(api.inbox.given) == 1
+    assert bool(result.stderr) is warned
+
+
+async def test_a_slip_in_a_name_is_answered_with_the_name(api: Served, home: Path) -> None:
+    result = await headway(home, "why", "trian")
+    assert result.exit_code == 1 and "`train`" in result.stderr
+
+
+async def test_the_log_s_file_is_named(api: Served, home: Path) -> None:
+    told = json.loads((await headway(home, "log", "j1", "--json")).stdout)
+    assert (await headway(home, "log", "j1", "--path")).stdout == f"{told['path']}\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "word"), [(0, "0"), (3, "3"), (-15, "SIGTERM"), (-9, "SIGKILL"), (-99, "99")]
+)
+def test_how_a_run_ended_is_said_by_the_signal_s_name(code: int, word: str) -> None:
+    assert word in ending(code)
+
+
+def test_a_verb_s_own_verbs_are_listed_whole() -> None:
+    for verb in ("config", "lease", "token", "window"):
+        assert "..." not in CliRunner().invoke(cli, [verb, "--help"]).output.partition("Commands:")[2]
+
+
+async def test_a_device_that_nobody_measures_shows_the_sizes_that_were_said(api: Served, home: Path) -> None:
+    unseen = replace(SIM, per_process=False)
+    declared = replace(unseen, confidence="declared", free_bytes=None, read_at_s=None)
+    j1 = snapshot().holders["j1"]
+    forms = (replace(j1.forms[0], declared_bytes=gib(9)), *j1.forms[1:])
+    running = holding("j1", devices=(SIM.id,), forms=forms)
+    for device, said in ((declared, True), (unseen, False)):
+        api.hub.publish(snapshot(8, devices={SIM.id: device}, **running), {}, frozenset())
+        board = (await headway(home, "status")).stdout
+        assert ("9 GiB" in board) is said

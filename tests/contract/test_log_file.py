@@ -1,6 +1,7 @@
 """The daemon's log file, in a process of its own: logging is global."""
 
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -93,3 +94,34 @@ def test_no_line_and_no_stdout_ends_the_program(tmp_path: Path, stdout: str | No
     )
     assert "number=2" in text and "\\ud800" in text
     assert "a library said so" in done.stderr, "it went on to its end"
+
+
+EVENT = """
+import pathlib, sys
+import structlog
+from headway.host import log_file
+log_file.log_to(pathlib.Path(sys.argv[1]))
+structlog.get_logger("headway").info("job.done", holder="j1", said=lambda: "train (j1): \\x1b[2J done")
+"""
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_people_get_sentences_that_steer_nothing_and_the_file_gets_facts(
+    tmp_path: Path, terminal: bool
+) -> None:
+    file = tmp_path / "daemon.log"
+    master, slave = pty.openpty()
+    reader, writer = os.pipe()
+    subprocess.run(
+        [sys.executable, "-c", EVENT, str(file)],
+        stdout=slave if terminal else writer,
+        timeout=60,
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    shown = os.read(master if terminal else reader, 4096).decode()
+    for descriptor in (master, slave, reader, writer):
+        os.close(descriptor)
+    assert ("train (j1): " in shown, "holder=j1" in shown) == (terminal, not terminal)
+    assert "\x1b" not in shown
+    assert "holder=j1" in file.read_text() and "train" not in file.read_text()

@@ -219,6 +219,16 @@ def test_one_that_can_never_fit_is_told_so_at_once() -> None:
     assert of(scene, lid).ended == "waited_out" and of(scene, lid).note_facts["because"] == "never_fits"
 
 
+def test_the_audit_says_of_one_that_it_could_never_fit_and_not_that_it_waited() -> None:
+    scene = Scene(24)
+    d, lease = scene.draft(), of(scene, asked(scene, 25))
+    leases.end(d, lease, "waited_out", {"because": "never_fits", "position": 1})
+    leases.end(d, replace(lease, id="L9"), "waited_out", {"because": "model_busy", "position": 1})
+    assert [(e.facts["how"], e.facts.get("because")) for e in d.events] == [
+        ("waited_out", "never_fits"), ("waited_out", None)
+    ]  # fmt: skip
+
+
 EXPIRES = {
     # name: (pid, seconds after its time, state)
     "a local one just before": (5000, -0.1, "granted"),

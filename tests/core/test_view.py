@@ -214,7 +214,7 @@ SENTENCES = {
     ),
     "waits for a time": (
         "j1", snapshot(job()), Verdict(code="residency", facts={"holder": "chat"}, until_s=1008.0), "residency",
-        "queued: chat came a moment ago and keeps its place for 8 s more", None,
+        "queued: chat has just come, and stays for 8 s more", None,
     ),
     "runs": (
         "j1", snapshot(job(form="running", since_s=820.0, devices=(SIM0,))), Verdict(code="keeps", facts={"form": "running"}),
@@ -223,7 +223,7 @@ SENTENCES = {
     "answers": ("chat", snapshot(CHAT), Verdict(code="keeps", facts={"form": "awake"}), "answers",
         "awake: answering 2 requests", None),
     "quiet": ("chat", snapshot(service(active=0, last_end_s=988.0)), None, "idle",
-        "awake: quiet for 12 s; nobody who waits needs its memory", None),
+        "awake: quiet for 12 s; in nobody's way", None),
     "another job is named with its id": (
         "j1", snapshot(job(), job("j0", name="prep", wish="hold")), Verdict(code="after", facts={"after": "j0", "held": True}),
         "after", "queued: waits for the end of prep (j0), which is held", "headway why j0",

@@ -12,7 +12,7 @@ from headway.core.deadlines import release_limit_s
 from headway.core.facts import WindowsDue
 from headway.core.lifecycle import rule
 from headway.core.model import GIB, Pending, Waiting, Window
-from headway.core.view import overview
+from headway.core.view import overview, reason
 from tests.core.make import T0_S, Scene, dev, job_spec, service_spec
 from tests.core.test_rules import PARKS, SLEEPS, stays, verdict, with_mode
 from tests.core.test_wishes import says
@@ -59,6 +59,14 @@ def test_who_stays(name: str) -> None:
 def test_a_request_wakes_nobody_in_a_no_model_window_and_says_until_when() -> None:
     no = verdict(under(Scene(24).service(form="stopped", demand=ASKED), window()), "chat")
     assert (no.code, no.until_s) == ("no_model", T0_S + 600.0)
+
+
+@pytest.mark.parametrize(("mode", "code"), [("live", "no_model"), ("shadow", "shadow")])
+def test_a_model_that_nobody_asks_for_is_said_to_be_kept_aside_by_the_window_over_it(
+    mode: Any, code: str
+) -> None:
+    scene = with_mode(under(Scene(24).service(form="stopped"), window()), mode=mode)
+    assert reason(scene.s.holders["chat"], scene.s, {}).code == code
 
 
 def test_a_pinned_model_does_not_come_back_in_a_no_model_window() -> None:

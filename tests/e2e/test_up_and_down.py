@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -120,3 +121,16 @@ def test_the_daemon_logs_into_its_home_too(stack: Up) -> None:
     log = headway.home / "logs" / "daemon.log"
     headway.wait(lambda: "move.done" in log.read_text(), "its lines")
     assert os.stat(log).st_mode & 0o077 == 0
+
+
+ON_A_TERMINAL = "import pty, sys; sys.exit(pty.spawn(sys.argv[1:]) != 0)"
+
+
+def test_on_a_terminal_up_says_what_happens_and_its_log_has_the_facts(stacks: Up) -> None:
+    headway = stacks(config(sleeper("long", size="2GiB", placement="share")))
+    words = [sys.executable, "-m", "headway.cli.main", "--home", str(headway.home), "up"]
+    headway.by_hand([sys.executable, "-c", ON_A_TERMINAL, *words])
+    job = headway.wait_job("long", "running")
+    headway.wait(lambda: f"long ({job['id']}): running" in headway.logs(), "its line")
+    assert f"holder={job['id']}" not in headway.logs()
+    assert f"holder={job['id']}" in (headway.home / "logs" / "daemon.log").read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cache
 from typing import Any, cast
 
@@ -21,6 +22,7 @@ from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
 from headway.errors import NotFound, Refused
 from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader, RunState
 
+NAMES_COMPARED, NAME_LENGTH = 200, 64
 KINDS = ("service", "job", "lease", "claim", "unknown")
 
 
@@ -128,12 +130,26 @@ def find(snapshot: Snapshot, target: str, kind: str | None = None) -> HolderId:
         return found[0]
     if not found:
         lists = "headway lease ls -a" if kind in ("lease", "claim") else "headway ps -a"
-        raise NotFound(f"no {kind or 'id or name'} {target!r} is known. `{lists}` lists them.", target=target)
+        unknown = f"no {kind or 'id or name'} {target!r} is known. `{lists}` lists them."
+        raise NotFound(unknown + _meant(snapshot, target, kind), target=target)
     raise Refused(
         "ambiguous",
-        f"{target!r} means several: {', '.join(found[:8])}. Give one of the ids.",
+        f"{target!r} means several: {', '.join(_with_state(hid, snapshot) for hid in found[:8])}. "
+        "Give one of the ids.",
         ids=list(found),
     )
+
+
+def _meant(snapshot: Snapshot, target: str, kind: str | None) -> str:
+    """A name that differs by a slip of the finger. The loop waits for this: not among many names, nor long ones."""
+    names = {h.spec.name for h in snapshot.holders.values() if kind in (None, h.kind)}
+    few = len(names) <= NAMES_COMPARED and len(target) <= NAME_LENGTH
+    near = get_close_matches(target, sorted(names), n=1) if few else None
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def _with_state(hid: HolderId, snapshot: Snapshot) -> str:
+    return f"{hid} ({words.state(snapshot.holders[hid], snapshot).replace('_', ' ')})"
 
 
 @cache

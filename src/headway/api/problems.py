@@ -90,7 +90,7 @@ async def _invalid(_: Request, error: Exception) -> Response:
     words = "; ".join(
         f"{one['field']}: {one['problem']}" if one["field"] else one["problem"] for one in fields
     )
-    return problem(422, "invalid", f"{words}. The fields are described in /openapi.json.", {"fields": fields})
+    return problem(422, "invalid", f"{words}.", {"fields": fields, "described_in": "/openapi.json"})
 
 
 async def _http_error(_: Request, error: Exception) -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 from typing import Any
 
@@ -16,7 +17,7 @@ from headway.client import Client, segment
 
 ASIDE = {
     "park": "When a model needs the device it parks, and goes on where it was.",
-    "restart": "When a model needs the device it is stopped, and started again from its saved point if it has one.",
+    "restart": "When a model needs the device it is stopped, and started again later.",
     "none": "It would lose its work when a model needs the device, so it starts only where no model is, or in a "
     "window. Say how it saves (--resumable, or `saved` in a recipe), or let it lose its work: "
     "headway start {id} --anyway",
@@ -31,8 +32,12 @@ OF_ITS_OWN: dict[str, tuple[str, Any, str]] = {
     "--health": ("health", CommandLine(), "Run now and then; exit 0 if all is well."),
     "--park": ("park", CommandLine(), "Makes it give its memory back; it lives on. With --resume."),
     "--resume": ("resume", CommandLine(), "Makes it go on after that."),
-    "--step-aside": ("step_aside", click.Choice(["auto", "none"]), "none: it would lose its work."),
-    "--max-wait": ("max_wait", str, "After so long in line it goes to the front.  [default: 24h]"),
+    "--step-aside": (
+        "step_aside",
+        click.Choice(["auto", "none"]),
+        "none: a stop would lose its work.",
+    ),
+    "--max-wait": ("max_wait", str, "After this long in line it goes to the front.  [default: 24h]"),
 }
 
 
@@ -67,9 +72,9 @@ class AfterDashes(click.Command):
 
 
 @click.command(cls=AfterDashes, options_metavar="[OPTIONS] (NAME | -- CMD...)")
-@click.argument("recipe", required=False, metavar="")
+@click.argument("recipes", nargs=-1, metavar="")
 @click.option(
-    "--gpu", metavar="SIZE", help="Memory it needs on each GPU, such as 14GiB. Left out: a GPU alone."
+    "--gpu", metavar="SIZE", help="Memory it needs on each GPU, such as 14GiB. Left out: a GPU to itself."
 )
 @click.option("--gpus", type=click.IntRange(0), help="How many GPUs; 0 for none.  [default: 1]")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="On this GPU (name, index or UUID).")
@@ -99,7 +104,7 @@ def add(
     ctx: click.Context,
     session: Session,
     /,
-    recipe: str | None,
+    recipes: tuple[str, ...],
     gpu: str | None,
     gpus: int | None,
     devices: tuple[str, ...],
@@ -120,13 +125,7 @@ def add(
     headway add train
     headway add --gpu 14GiB --name eval -- python eval.py --all
     """
-    argv = ctx.meta.get("headway.argv", [])
-    if not argv and not recipe:
-        raise click.UsageError("give the NAME of a recipe, or a command behind `--`.")
-    if argv and recipe:
-        raise click.UsageError("give either the NAME of a recipe or a command behind `--`, not both.")
-    if argv and not argv[0].strip():
-        raise click.UsageError("the command behind `--` is empty: it begins with a program.")
+    argv, recipe = ctx.meta.get("headway.argv", []), _recipe(recipes, ctx.meta.get("headway.argv", []))
     own = own_keys(given, devices)
     body: dict[str, Any] = {
         **said_body(given),
@@ -141,7 +140,8 @@ def add(
         body |= {"recipe": recipe, "name": name, "cwd": cwd}
     else:
         called = name if name is not None else usable(os.path.basename(argv[0]))
-        body |= {"argv": argv, "cwd": os.path.abspath(cwd or "."), "name": called}
+        body |= {"argv": argv, "cwd": os.path.abspath(cwd or "."), "name": called, "env": with_path(env)}
+        missing(argv[0], body["cwd"], body["env"].get("PATH"))
     client = session.client()
     reply = client.post("/api/v1/jobs", {key: value for key, value in body.items() if value is not None})
     if as_json:
@@ -150,6 +150,23 @@ def add(
         told(reply)
     else:
         added(client, reply, quiet)
+
+
+def _recipe(recipes: tuple[str, ...], argv: list[str]) -> str | None:
+    """The recipe that is meant; None: the command is.
+
+    Raises:
+        click.UsageError: neither, both, or a command without its `--`.
+    """
+    if not argv and not recipes:
+        raise click.UsageError("give the NAME of a recipe, or a command behind `--`.")
+    if argv and recipes:
+        raise click.UsageError("give either the NAME of a recipe or a command behind `--`, not both.")
+    if len(recipes) > 1:
+        raise click.UsageError(f"a command goes behind `--`: headway add ... -- {' '.join(recipes)}")
+    if argv and not argv[0].strip():
+        raise click.UsageError("the command behind `--` is empty: it begins with a program.")
+    return recipes[0] if recipes else None
 
 
 def own_keys(given: dict[str, Any], devices: tuple[str, ...]) -> dict[str, Any]:
@@ -162,6 +179,20 @@ def own_keys(given: dict[str, Any], devices: tuple[str, ...]) -> dict[str, Any]:
         if (size := given.pop(option[2:].replace("-", "_"))) is not None:
             own.setdefault(table, {})[form] = size
     return own
+
+
+def with_path(env: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """The job finds the programs that this shell finds, those of its virtual environment: not those of the daemon."""
+    path = os.environ.get("PATH")
+    return {**({"PATH": path} if path else {}), **dict(env)}
+
+
+def missing(program: str, cwd: str, path: str | None) -> None:
+    """A warning of what is not there now; it may be by the time the job starts."""
+    if not os.path.isdir(cwd):
+        tell(f"headway: there is no directory {cwd} yet. The job fails if there is none when it starts.")
+    elif shutil.which(os.path.join(cwd, program) if "/" in program else program, path=path) is None:
+        tell(f"headway: no program {program!r} is found. The job fails if there is none when it starts.")
 
 
 def told(reply: dict[str, Any]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.ask import FAILED, Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import FAILED, Group, Session, json_flag, pass_session, show_json, tell
 from headway.cli.tables import line
 
 
-@click.group()
+@click.group(cls=Group)
 def alert() -> None:
     """Alerts by a command or a webhook, see [alerts] in the config."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 
@@ -72,6 +72,35 @@ class Session:
         return Client(address(Path(self.paths().run_dir)))
 
 
+def no_such(ctx: click.Context, word: str, known: Iterable[str]) -> NoReturn:
+    """Ends with the verb that was probably meant.
+
+    Raises:
+        click.UsageError: always.
+    """
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, list(known), n=1)
+    ctx.fail(f"No such command {word!r}." + (f" Did you mean `{near[0]}`?" if near else ""))
+
+
+class Group(click.Group):
+    """A verb with verbs of its own, each listed with its whole first sentence."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            no_such(ctx, args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(200)) for name, one in sorted(self.commands.items())]
+            )
+
+
 pass_session = click.make_pass_decorator(Session, ensure=True)
 
 
@@ -82,9 +111,7 @@ def _note_json(ctx: click.Context, _: click.Parameter, value: bool) -> bool:
 
 def json_flag(function: F) -> F:
     """`--json`: the daemon's answer unchanged; errors are JSON on stderr then."""
-    option = click.option(
-        "--json", "as_json", is_flag=True, callback=_note_json, help="Print the daemon's answer as JSON."
-    )
+    option = click.option("--json", "as_json", is_flag=True, callback=_note_json, help="Print JSON.")
     return option(function)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import Group, Session, json_flag, pass_session, show_json, tell
 from headway.cli.check import check
 from headway.cli.tables import line
 
@@ -15,7 +15,7 @@ WHEN = {"now": "", "next_start": "  (at its next start)", "restart": "  (when He
 FILE = click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
 
 
-@click.group()
+@click.group(cls=Group)
 def config() -> None:
     """Look at the config file, check it, and apply it while Headway runs."""
 
@@ -93,7 +93,7 @@ def _told(found: dict[str, Any]) -> None:
         did = "applied" if found["applied"] else "would be applied"
         tell(f"{n} change{'' if n == 1 else 's'} from {found['file']} {did}.")
     elif not found["draining"]:
-        tell(f"{found['file']} says nothing new that can count now.")
+        tell(f"{found['file']} has no change that could be applied now.")
     if found["draining"]:
         tell(f"Put aside once nobody uses them, and then forgotten: {', '.join(found['draining'])}.")
     if later:

@@ -26,9 +26,9 @@ NAMES = {"max-time": "max_runtime_s", "stall-after": "stall_after_s"}
     type=click.Choice(
         ["max-time", "stall-after", "oom-exit-code", "goal", "colour", "tags", "labels", "after", "after-ok"]
     ),
-    help="Take that away. May be repeated.",
+    help="Take this away. May be repeated.",
 )
-@click.option("-n", "--dry-run", is_flag=True, help="Only say whom it would be for.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only say which jobs are meant; change nothing.")
 @quiet_flag
 @json_flag
 @pass_session
@@ -45,7 +45,7 @@ def edit(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Change what was said of jobs that are not over. A process keeps what it was started with.
+    """Change what was said of jobs that are not over. What runs goes on as it was started.
 
     Lists (--tag, --label, --after) replace what was there.
     """
@@ -64,9 +64,8 @@ def edit(
 
 
 @click.command()
-@click.argument("targets", metavar="ID... ", nargs=-1, required=True)
-@click.argument("value", metavar="PRIORITY", type=Priority())
-@click.option("-n", "--dry-run", is_flag=True, help="Only say whom it would be for.")
+@click.argument("targets", metavar="ID... PRIORITY", nargs=-1)
+@click.option("-n", "--dry-run", is_flag=True, help="Only say which jobs are meant; change nothing.")
 @quiet_flag
 @json_flag
 @pass_session
@@ -75,12 +74,14 @@ def priority(
     ctx: click.Context,
     session: Session,
     targets: tuple[str, ...],
-    value: int,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
 ) -> None:
     """Change the priority of jobs: 0 to 100, or background, normal, high. A point is worth half an hour of waiting."""
+    if len(targets) < 2:
+        raise click.UsageError("say which jobs, then their priority: `headway priority ID... high`.")
+    value = Priority().convert(targets[-1], None, ctx)
     client = session.client()
-    reply = select(client, "edit", targets, False, dry_run, changes={"priority": value})
+    reply = select(client, "edit", targets[:-1], False, dry_run, changes={"priority": value})
     report(ctx, client, reply, "priority", as_json, quiet)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
-from headway.cli.tables import age, state, table
+from headway.cli.tables import age, none, state, table
 from headway.cli.watching import watch_flag
 from headway.core.words import JOB_STATES
 
@@ -15,12 +15,22 @@ from headway.core.words import JOB_STATES
 @click.command()
 @click.option("-a", "--all", "all_", is_flag=True, help="Also those that are over.")
 @click.option(
-    "-s", "--state", "states", multiple=True, type=click.Choice(JOB_STATES), help="Only this state."
+    "-s",
+    "--state",
+    "states",
+    multiple=True,
+    type=click.Choice(JOB_STATES),
+    help="Only in this state. May be repeated.",
 )
 @click.option(
-    "--select", "select", metavar="GROUP", help="Only those: tag=eval, name=train*, or several with commas."
+    "--select",
+    "select",
+    metavar="GROUP",
+    help="Only jobs like these: tag=eval, name=train*, or several with commas.",
 )
-@click.option("-n", "limit", default=200, show_default=True, type=click.IntRange(1), help="At most so many.")
+@click.option(
+    "-n", "limit", default=200, show_default=True, type=click.IntRange(1), help="At most this many."
+)
 @click.option("-q", "--quiet", is_flag=True, help="Only ids.")
 @json_flag
 @pass_session
@@ -41,6 +51,8 @@ def ps(
     elif quiet:
         for row in rows:
             click.echo(row["id"])
+    elif not rows:
+        none("no jobs" if all_ else "no jobs that are not over: `headway ps -a` lists those that are")
     else:
         table(
             ("ID", "NAME", "STATE", "LINE", "RAN", "LEFT", "AGE", "WHY"),

@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.ask import Group, Session, json_flag, pass_session, show_json
 from headway.cli.duration import Duration
-from headway.cli.tables import age, line, said, sized, state, table
+from headway.cli.tables import age, line, none, said, sized, state, table
 from headway.cli.watching import watch_flag
 from headway.client import Client, segment
 
 
-@click.group()
+@click.group(cls=Group)
 def lease() -> None:
     """Leases of `headway run`, and claims: list them, give one back."""
 
@@ -32,6 +32,8 @@ def ls(session: Session, all_: bool, quiet: bool, as_json: bool) -> None:
     elif quiet:
         for row in rows:
             click.echo(row["id"])
+    elif not rows:
+        none("no leases and no claims: `headway run` and `headway claim` make them")
     else:
         show_leases(rows)
 
@@ -60,7 +62,7 @@ def release(session: Session, target: str, as_json: bool) -> None:
 @json_flag
 @pass_session
 def renew(session: Session, target: str, ttl_s: float | None, as_json: bool) -> None:
-    """Let the time of a lease begin anew: it is not past it then."""
+    """Give a lease its whole time once more, from now on."""
     client = session.client()
     path = f"/api/v1/leases/{segment(target)}"
     body = {"ttl_s": ttl_s} if ttl_s is not None else {}

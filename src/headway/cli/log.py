@@ -21,9 +21,17 @@ from headway.errors import Refused
 @click.command()
 @click.argument("target", metavar="ID")
 @click.option(
-    "-n", "lines", default=100, show_default=True, type=click.IntRange(1, 10_000), help="Last lines."
+    "-n",
+    "lines",
+    default=100,
+    show_default=True,
+    type=click.IntRange(1, 10_000),
+    help="How many of the last lines.",
 )
-@click.option("--run", "number", type=click.IntRange(1), help="Of that run; `headway show` lists them.")
+@click.option(
+    "--run", "number", type=click.IntRange(1), help="The log of that run; `headway show` lists the runs."
+)
+@click.option("--path", "only_path", is_flag=True, help="Print which file it is, and nothing else.")
 @click.option("-f", "--follow", is_flag=True, help="Go on with what it prints, until it is over or Ctrl-C.")
 @click.option(
     "--raw", is_flag=True, help="To a terminal too, all that it printed: what steers the terminal as well."
@@ -31,7 +39,14 @@ from headway.errors import Refused
 @json_flag
 @pass_session
 def log(
-    session: Session, target: str, lines: int, number: int | None, follow: bool, raw: bool, as_json: bool
+    session: Session,
+    target: str,
+    lines: int,
+    number: int | None,
+    only_path: bool,
+    follow: bool,
+    raw: bool,
+    as_json: bool,
 ) -> None:
     """Print the end of the log of a job's or a server's last run.
 
@@ -39,9 +54,14 @@ def log(
     """
     if follow and number is not None:
         raise click.UsageError("-f follows the last run: leave --run out.")
+    if only_path and (follow or as_json):
+        raise click.UsageError("give --path alone: it prints one line.")
     client = session.client()
     found = _tail(client, target, lines, number)
     end = _size(found)  # before anything is printed: what is added from now on is not in these lines
+    if only_path and found["path"]:
+        click.echo(found["path"])
+        return
     if as_json and not follow:
         show_json(found)
         return
@@ -73,13 +93,14 @@ def log(
     default=10,
     show_default=True,
     type=click.IntRange(1, 10_000),
-    help="Begin with the last lines.",
+    help="How many of the last lines to begin with.",
 )
 @click.option("--raw", is_flag=True, help="To a terminal too, all that it printed.")
 @click.pass_context
 def follow(ctx: click.Context, target: str, lines: int, raw: bool) -> None:
     """Print what a job or a server prints, until it is over or Ctrl-C: `headway log -f`."""
-    ctx.invoke(log, target=target, lines=lines, number=None, follow=True, raw=raw, as_json=False)
+    said = {"lines": lines, "number": None, "only_path": False, "follow": True, "raw": raw, "as_json": False}
+    ctx.invoke(log, target=target, **said)
 
 
 def _tail(client: Client, target: str, lines: int, number: int | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from headway.cli.ask import Session, fail
+from headway.cli.ask import Session, fail, no_such
 from headway.errors import HeadwayError
 
 # verb -> (module below headway.cli, attribute), by what people are about to do
@@ -102,10 +102,7 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word = args[0]
         if word not in VERBS and not word.startswith("-"):
-            from difflib import get_close_matches
-
-            near = get_close_matches(word, VERBS, n=1)
-            ctx.fail(f"No such command {word!r}." + (f" Did you mean `{near[0]}`?" if near else ""))
+            no_such(ctx, word, VERBS)
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:

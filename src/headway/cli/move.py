@@ -18,7 +18,7 @@ from headway.client import segment
 @click.option("--bottom", is_flag=True, help="To its end.")
 @click.option("--before", metavar="ID", help="Right before that job.")
 @click.option("--after", metavar="ID", help="Right after that job.")
-@click.option("-n", "--dry-run", is_flag=True, help="Only say whom it would be for.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only say which jobs are meant; change nothing.")
 @quiet_flag
 @json_flag
 @pass_session
@@ -49,7 +49,7 @@ def move(
         for hid in ids:
             row = client.get(f"/api/v1/jobs/{segment(hid)}")
             line(f"{row['id']} {row['name']}")
-        tell(f"`move` would be for these {len(ids)}; nothing was changed.")
+        tell(f"`move` would be done with {len(ids)} of them; nothing was changed.")
         return
     reply = client.post("/api/v1/queue/move", body)
     if as_json:

@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import Group, Session, json_flag, pass_session, show_json, tell
 from headway.cli.tables import line
 
 
-@click.group()
+@click.group(cls=Group)
 def pin() -> None:
     """The PIN by which a browser on this machine may change things."""
 

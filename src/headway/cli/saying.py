@@ -85,7 +85,7 @@ def said_options(function: F) -> F:
             "--stall-after",
             "stall_after_s",
             type=Duration(),
-            help="Tell me when it shows no sign of work for so long.",
+            help="Send an alert when it shows no sign of work for this long.",
         ),
         click.option(
             "--oom-exit-code",

@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, quiet_flag, show_json, tell
+from headway.cli.ask import Group, Session, json_flag, pass_session, quiet_flag, show_json, tell
 from headway.cli.service_verbs import VERBS
 from headway.cli.show import describe
-from headway.cli.tables import age, sized, state, table
+from headway.cli.tables import age, none, sized, state, table
 from headway.cli.watching import watch_flag
 from headway.client import segment
 
 
-@click.group()
+@click.group(cls=Group)
 def service() -> None:
     """Model servers behind the gate: what they do, and bringing them or putting them aside."""
 
@@ -41,6 +41,9 @@ def ls(session: Session, others: bool, quiet: bool, as_json: bool) -> None:
     if quiet:
         for row in rows:
             click.echo(row["id"])
+        return
+    if not rows:
+        none("no services: [service.NAME] in the config, or `headway init`, makes them")
         return
     table(
         ("NAME", "STATE", "FOR", "MEMORY", "IN FLIGHT", "WAITING", "WHY"),

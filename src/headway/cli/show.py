@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import click
@@ -20,22 +21,26 @@ LABELS = {
     "failures": "failed starts in a row",
     "lane": "queue",
     "position": "number in line",
-    "age_s": "added before",
+    "age_s": "added",
     "ran_s": "ran for",
     "attempts_left": "retries left",
     "active": "in flight",
     "waiting": "requests waiting",
     "waiting_s": "oldest waits for",
     "quiet_s": "quiet for",
-    "saved_age_s": "last saved before",
-    "ended_s": "ended before",
+    "saved_age_s": "last saved",
+    "ended_s": "ended",
     "saves_every_s": "saves every",
-    "unsaved_s": "would be lost if it stopped now",
+    "unsaved_s": "a stop now would lose",
     "lost_s": "work lost so far",
     "lost": "lost stretches",
     "left_s": "left",
     "max_runtime_s": "may run for",
+    "argv": "command",
+    "exit_code": "exit",
 }
+
+AGO = ("age_s", "saved_age_s", "ended_s")
 
 RUNS = 10
 
@@ -68,7 +73,7 @@ def runs_said(runs: list[dict[str, Any]], had: int) -> None:
                 row["number"],
                 row["state"],
                 age(row["ran_s"]),
-                row["exit_code"],
+                None if row["exit_code"] is None else ending(row["exit_code"]),
                 sized(row["peak_host_bytes"]) if row["peak_host_bytes"] is not None else None,
                 row["error"] or "",
             )
@@ -77,6 +82,14 @@ def runs_said(runs: list[dict[str, Any]], had: int) -> None:
     )
     if had > len(runs):
         line(f"and {had - len(runs)} older ones")
+
+
+def ending(code: int) -> str:
+    """An exit code; the name of the signal where it was ended by one."""
+    try:
+        return signal.Signals(-code).name if code < 0 else str(code)
+    except ValueError:  # a signal that this system does not know
+        return f"signal {-code}"
 
 
 def describe(row: dict[str, Any]) -> None:
@@ -110,8 +123,12 @@ def called(key: str) -> str:
 def said(key: str, value: Any) -> str:
     if key == "state":
         return paint(state(value), value)
+    if key in AGO:
+        return f"{age(value)} ago"
     if key.endswith("_s"):
         return age(value)
+    if key == "exit_code":
+        return ending(value)
     if key == "bytes" or key.endswith("_bytes"):
         return sized(value)
     if key == "argv":

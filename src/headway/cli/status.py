@@ -100,10 +100,13 @@ def show(found: dict[str, Any]) -> None:
 
 def _device(device: dict[str, Any]) -> None:
     line()
-    used, free = sized(device["used_bytes"]), sized(device["free_bytes"])
-    head = (
-        f"{device['name']}  {sized(device['total_bytes'])}, {used} used, {free} free ({device['confidence']})"
-    )
+    declared = device["confidence"] == "declared"
+    if declared:  # nobody measures it: the sizes that were said are all there is
+        known = "nothing is measured, sizes are as declared"
+    else:
+        used, free = sized(device["used_bytes"]), sized(device["free_bytes"])
+        known = f"{used} used, {free} free ({device['confidence']})"
+    head = f"{device['name']}  {sized(device['total_bytes'])}, {known}"
     gauges = [
         form.format(device[name])
         for name, form in (("util_percent", "{:.0f}% busy"), ("temp_c", "{:.0f} °C"), ("power_w", "{:.0f} W"))
@@ -111,7 +114,7 @@ def _device(device: dict[str, Any]) -> None:
     ]
     line("  ".join(filter(None, (head, ", ".join(gauges), device["trouble"]))))
     for share in device["holders"]:
-        bytes_ = sized(share["bytes"])
+        bytes_ = sized(share["need_bytes"] if declared and share["bytes"] is None else share["bytes"])
         word = state(share["state"])
         name = share["name"] if share["name"] == share["id"] else f"{share['name']} ({share['id']})"
         line(f"  {name:<24} {paint(f'{word:<12}', share['state'])} {bytes_:>9}")

@@ -75,6 +75,12 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], state_at: int | No
         line("  ".join((*parts, last)).rstrip())
 
 
+def none(words: str) -> None:
+    """Says on a terminal that there is nothing to list; programs get nothing."""
+    if sys.stdout.isatty():
+        line(words)
+
+
 def age(seconds: float | None) -> str:
     return "-" if seconds is None else duration(seconds)
 

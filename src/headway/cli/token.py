@@ -6,15 +6,15 @@ import time
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
-from headway.cli.tables import age, line, table
+from headway.cli.ask import Group, Session, json_flag, pass_session, show_json, tell
+from headway.cli.tables import age, line, none, table
 from headway.client import segment
 from headway.core.units import parse_duration
 
 SCOPES = ("read", "submit", "lease", "control", "exec", "admin")
 
 
-@click.group()
+@click.group(cls=Group)
 def token() -> None:
     """Tokens for programs: what each may do, here and at the gate.
 
@@ -81,6 +81,9 @@ def list_(session: Session, as_json: bool) -> None:
     rows = session.client().get("/api/v1/tokens")
     if as_json:
         show_json(rows)
+        return
+    if not rows:
+        none("no tokens: `headway token create` makes one")
         return
     now_s = time.time()
     table(

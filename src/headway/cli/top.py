@@ -1,4 +1,4 @@
-"""`headway top`: the board of `headway status`, again and again until Ctrl-C."""
+"""`headway top`: the board of `headway status`, again and again until Ctrl-C or q."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ QUEUED = 30
     help="Seconds between two looks.",
 )
 @click.option(
-    "-n", "rounds", type=click.IntRange(min=1), help="Look so often, then leave. Left out: until Ctrl-C."
+    "-n", "rounds", type=click.IntRange(min=1), help="Leave after so many looks. Left out: with Ctrl-C or q."
 )
 @pass_session
 def top(session: Session, every_s: float, rounds: int | None) -> None:
-    """Show the board of `headway status` and keep it fresh. Ctrl-C leaves it."""
+    """Show the board of `headway status` and keep it fresh. Ctrl-C or q leaves it."""
     again(lambda: show(session.client().get("/api/v1/status", queued=QUEUED)), every_s, rounds)

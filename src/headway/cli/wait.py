@@ -46,11 +46,17 @@ def wait(
     deadline_s = None if limit_s is None else time.monotonic() + limit_s
     open_, rows = members(client, targets, ended=True), dict[str, dict[str, Any]]()
     away_since_s: float | None = None
+    held: set[str] = set()  # told of already
     met = False  # one that is being restarted is waited for; where there never was one, that is the answer
     while open_:
         try:
             for target in list(open_):
                 row = _look(client, target)
+                if row["state"] == "held" and target not in held:
+                    held.add(target)
+                    tell(
+                        f"{row['id']} {row['name']} is held: it starts only after `headway release {row['id']}`."
+                    )
                 if row["state"] in ENDED or row.get("ended"):
                     rows[target] = row
                     open_.remove(target)

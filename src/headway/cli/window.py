@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json
-from headway.cli.tables import age, line, table
+from headway.cli.ask import Group, Session, json_flag, pass_session, show_json
+from headway.cli.tables import age, line, none, table
 from headway.client import segment
 from headway.core.units import parse_duration
 
@@ -28,7 +28,7 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-@click.group()
+@click.group(cls=Group)
 def window() -> None:
     """Periods with other rules for some services.
 
@@ -46,6 +46,8 @@ def ls(session: Session, as_json: bool) -> None:
     rows = session.client().get("/api/v1/windows")
     if as_json:
         show_json(rows)
+    elif not rows:
+        none("no windows: `headway window start` opens one")
     else:
         show(rows)
 

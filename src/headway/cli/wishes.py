@@ -19,16 +19,16 @@ WISHES = {
         "Start a job now: first in line, in the next gap whatever it is worth. It still needs memory, and a model "
         "that is not busy.",
     ),
-    "hold": ("hold", "Keep it waiting, or put a service aside, until `headway release`."),
-    "release": ("release", "End a hold: it may run again."),
+    "hold": ("hold", "Keep a job waiting, or put a service aside, until `headway release`."),
+    "release": ("release", "End a hold: a job stands in line again, a service may be woken."),
     "pause": ("pause", "Park a job that can be parked, and hold it."),
     "resume": ("resume", "Let a paused job go on."),
     "winddown": ("wind_down", "Let a job run to its next saved point, then stop it and hold it."),
-    "stop": ("stop", "Stop it and hold it. A job starts again from its saved point."),
-    "kill": ("kill", "Stop it at once, without grace, and hold it."),
+    "stop": ("stop", "Stop a job and hold it. Released, it starts again from its saved point."),
+    "kill": ("kill", "Stop a job at once, without grace, and hold it."),
     "cancel": ("cancel", "End a job for good, in any phase. Nothing brings it back."),
-    "retry": ("retry", "Queue a job again that is over."),
-    "clear": ("clear", "Forget jobs that are over. Their last runs' logs go with time."),
+    "retry": ("retry", "Queue again a job that is over."),
+    "clear": ("clear", "Forget jobs that are over. The logs of their last runs stay for a while."),
 }
 OPTIONS = {
     "start": [
@@ -80,7 +80,7 @@ def report(
     elif reply["dry_run"]:
         for one in results:
             line(_called(client, one["id"])[0])
-        tell(f"`{verb}` would be for these {len(results)}; nothing was changed.")
+        tell(f"`{verb}` would be done with {len(results)} of them; nothing was changed.")
     else:
         for one in results if len(results) <= WORDS else ():
             if one["accepted"]:
@@ -109,7 +109,7 @@ def _called(client: Client, hid: str) -> tuple[str, dict[str, Any]]:
 def whom(verb: str, targets: tuple[str, ...], all_: bool) -> None:
     """Raises: UsageError, unless exactly one of the two says who is meant."""
     if all_ == bool(targets):
-        raise click.UsageError(f"say whom: `headway {verb} ID...`, or `headway {verb} --all`.")
+        raise click.UsageError(f"say which: `headway {verb} ID...`, or `headway {verb} --all`.")
 
 
 def _command(verb: str) -> click.Command:
@@ -117,9 +117,9 @@ def _command(verb: str) -> click.Command:
 
     @click.command(verb, help=words + WHOM)
     @click.argument("targets", metavar="ID...", nargs=-1)
-    @click.option("--all", "all_", is_flag=True, help="All jobs that it can be said of.")
+    @click.option("--all", "all_", is_flag=True, help="Every job that this can be done with.")
     @click.option("--reason", help="Why; shown with it.")
-    @click.option("-n", "--dry-run", is_flag=True, help="Only say whom it would be for.")
+    @click.option("-n", "--dry-run", is_flag=True, help="Only say which jobs are meant; change nothing.")
     @quiet_flag
     @json_flag
     @pass_session

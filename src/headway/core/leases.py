@@ -283,7 +283,9 @@ def end(d: Draft, lease: Lease, how: LeaseEnd, facts: Mapping[str, Any] | None =
     for_s = {"waited_s" if lease.granted_s is None else "held_s": d.now_s - since_s}
     over = replace(lease, ended=how, ended_s=d.now_s, note_facts={**for_s, **(facts or {})})
     d.put(over)
-    d.event(f"{lease.kind}.ended", lease.id, how=how, **for_s)
+    because = (facts or {}).get("because")
+    told = {"because": because} if because in HOPELESS else {}
+    d.event(f"{lease.kind}.ended", lease.id, how=how, **told, **for_s)
     if waits(lease, moving is not None):
         return
     at = {*lease.devices, *lease.seen_bytes, *(moving.devices if moving is not None else ())}

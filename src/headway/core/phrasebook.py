@@ -8,6 +8,7 @@ from headway.core.wording import (
     Phrase,
     could_come_back,
     did,
+    ended,
     gate,
     held,
     how_it_ended,
@@ -15,6 +16,7 @@ from headway.core.wording import (
     requests_active,
     share_done,
     still_held,
+    the_only_one,
     waited_for_held,
 )
 from headway.core.wording import phrase as _p
@@ -35,7 +37,7 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "gap_over": _p("steps aside: {service} is awake on its device", "steps aside for a model that is awake"),
     "prod_only": _p(
-        "only models run, as {by} said: no job and no lease starts", "only models run: no job and no lease starts",
+        "prod only, set by {by}: no job and no lease starts", "prod only: no job and no lease starts",
         help="headway prod-only off",
     ),
     "outside_window": _p(
@@ -103,7 +105,11 @@ VERDICTS: Mapping[str, Phrase] = {
         "nothing answers there, and the config has no command to start it",
         help="headway check",
     ),
-    "slots": _p("{active} of {limit} job places are taken", "all job places are taken", help="headway ps"),
+    "slots": _p(
+        "one at a time, and {other} runs", "{active} of at most {limit} jobs run already", "others run already",
+        help="headway move {id} --top",
+        derive=the_only_one,
+    ),
     "store_silent": _p("the database does not answer, so nothing new is started", help="headway status"),
     "host_floor": _p(
         "{free_bytes} of main memory are free, and {floor_bytes} have to stay free, so nothing new starts",
@@ -274,7 +280,7 @@ VERDICTS: Mapping[str, Phrase] = {
         "{service} was just loaded and answers at least one request first", "a model was just loaded for a request"
     ),
     "residency": _p(
-        "{holder} came a moment ago and keeps its place for {in_s} more", "who is there came a moment ago"
+        "{holder} has just come, and stays for {in_s} more", "who is there has just come"
     ),
     "would_lose_work": _p(
         "{holder} would lose work since its last saved point", "who is there would lose work",
@@ -329,7 +335,7 @@ VERDICTS: Mapping[str, Phrase] = {
     "answers": _p("answering {active_words}; then goes to sleep, as {dismissed_by} said",
                   "answering {active_words}", derive=requests_active),
     "idle": _p("goes to sleep as soon as nobody uses it, as {dismissed_by} said",
-               "quiet for {quiet_s}; nobody who waits needs its memory", "nobody who waits needs its memory"),
+               "quiet for {quiet_s}; in nobody's way", "in nobody's way"),
     "aside": _p("sent to sleep by {dismissed_by}, until somebody asks for it", "nobody asks for it",
                 help="send it a request"),
     "start_failed": _p("{note}; tries again when asked", "could not start", help="headway service show {id}"),
@@ -354,13 +360,13 @@ VERDICTS: Mapping[str, Phrase] = {
     "waited_out": _p("waited {waited_s} and was not let in: {why}", "waited {waited_s} and was not let in",
                      "waited as long as it could"),
     "lapsed": _p("nobody renewed it in time"),
-    "released": _p("given back {ended_s} ago", "given back"),
-    "gone": _p("its process ended {ended_s} ago", "its process ended"),
+    "released": _p("given back {ago}", "given back", derive=ended),
+    "gone": _p("its process ended {ago}", "its process ended", derive=ended),
     "revoked": _p("gave its device back {ended_s} ago, as it was asked to", "gave its device back, as it was asked to"),
-    "done": _p("ended well {ended_s} ago, ran for {ran_s}", "ended well"),
+    "done": _p("ended well {ago}, ran for {ran_s}", "ended well", derive=ended),
     "failed": _p("{note}", "{exit} {ended_s} ago, ran for {ran_s}", "ended badly", help="headway log {id}",
                  derive=how_it_ended),
-    "cancelled": _p("cancelled {ended_s} ago", "cancelled"),
+    "cancelled": _p("cancelled {ago}", "cancelled", derive=ended),
     "lost": _p(
         "its process was gone {ended_s} ago, how it ended is not known", "its process was gone",
         help="headway retry {id}",

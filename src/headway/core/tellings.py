@@ -9,12 +9,20 @@ from headway.core.phrasebook import VERDICTS
 from headway.core.wording import Facts, Phrase, could_come_back, did, how_it_ended, still_held
 from headway.core.wording import phrase as _p
 
+# causes whose plainest words, behind "asked to be stopped:", would say the same once more
+WORDED = {"asked_stop": "somebody asked for it", "asked_kill": "somebody asked for it at once"}
+
 
 def _cause(facts: Facts) -> Facts:
     """What a move is for: somebody who needs the room, or the rule that asks for it, in its plainest words."""
     code = str(facts.get("cause"))
     phrase = VERDICTS.get(code) or NOTES.get(code)
-    return {"because": phrase.texts[-1], "cause": None} if phrase else {}
+    return {"because": WORDED.get(code, phrase.texts[-1]), "cause": None} if phrase else {}
+
+
+def _form(facts: Facts) -> Facts:
+    """A lease that has no device any more was revoked only in our own words: its program gave it back."""
+    return {"form": "given back"} if facts.get("form") == "revoked" else {}
 
 
 def _again(facts: Facts) -> Facts:
@@ -41,7 +49,7 @@ def _known(facts: Facts) -> Facts:
 
 def _how(facts: Facts) -> Facts:
     """How a lease or claim ended, in the plainest words."""
-    phrase = VERDICTS.get(str(facts.get("how")))
+    phrase = VERDICTS.get(str(facts.get("because") or facts.get("how")))
     return {"in_words": phrase.texts[-1]} if phrase else {}
 
 
@@ -216,7 +224,8 @@ EVENTS: Mapping[str, Phrase] = {
     "service.failed": _p("cannot start: {reason}", "cannot start"),
     "holder.overrun": _p("uses {seen_bytes} while {form}, {declared_bytes} were declared"),
     "move.asked": _p(
-        "asked to be {form}: {because}", "asked to be {form} for {cause}", "asked to be {form}", derive=_cause
+        "asked to be {form}: {because}", "asked to be {form} for {cause}", "asked to be {form}",
+        derive=lambda f: {**_cause(f), **_form(f)},
     ),
     "move.no_memory": _p(
         "{form} and not {instead}, which would take {need_bytes} of main memory: {free_bytes} are free, and "
@@ -231,10 +240,11 @@ EVENTS: Mapping[str, Phrase] = {
         "{form}, as too little of its disk is free",
     ),
     "move.answered": _p("says it {did} after {took_s}", "says it {did}", derive=lambda f: did({"to": f.get("form")})),
-    "move.done": _p("{form} after {took_s}", "{form}"),
+    "move.done": _p("{form} after {took_s}", "{form}", derive=_form),
     "move.failed": _p("could not get {form}: {reason}", "could not get {form}", "could not move"),
     "move.refused": _p("not {form} yet: {reason}", "not {form} yet", "not yet"),
-    "release.verified": _p("{form}: its memory is free, measured {took_s} after it was asked", "its memory is free"),
+    "release.verified": _p("{form}: its memory is free, measured {took_s} after it was asked", "its memory is free",
+                           derive=_form),
     "memory.not_released": _p(
         "says it {did}; {shows} held by pid {pid}", "says it {did}; {shows} held by it", "kept its memory",
         derive=lambda f: still_held({**f, "to": f.get("form")}),

@@ -33,7 +33,7 @@ from headway.core.rows import (
 from headway.core.spec import device_env
 from headway.core.staying import keeps_memory
 from headway.core.window_rows import window_rows as window_rows
-from headway.core.windows import over
+from headway.core.windows import closed_now, over
 from headway.core.worked import ran_s
 
 Verdicts = Mapping[HolderId, Verdict]
@@ -104,7 +104,9 @@ def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
         return Verdict(code="held", facts={"by": holder.wish_by})
     if _waiting(holder) or holder.form is None:
         return None
-    return Verdict(code="shadow" if s.mode == "shadow" else "aside")  # where no request wakes it
+    if s.mode == "shadow":  # where no request wakes it, and no window keeps it aside
+        return Verdict(code="shadow")
+    return closed_now(holder, s) or Verdict(code="aside")
 
 
 def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:

@@ -81,7 +81,12 @@ def keeps_aside(holder: Holder, s: Snapshot) -> Verdict | None:
 
 def closed(want: Want, s: Snapshot) -> Verdict | None:
     """The same for one that is aside already: nobody wakes it."""
-    window = closing(want.holder, s) if isinstance(want.holder, Service) else None
+    return closed_now(want.holder, s) if isinstance(want.holder, Service) else None
+
+
+def closed_now(service: Service, s: Snapshot) -> Verdict | None:
+    """The window that keeps it aside, whether anybody wants it or not."""
+    window = closing(service, s)
     if window is None:
         return None
     return Verdict(code="no_model", facts={"window": window.id}, until_s=window.end_s)

@@ -65,9 +65,16 @@ def gate(facts: Facts) -> Facts:
     return {**requests_pinning(facts), "gate": None if facts.get("closed", True) else "open"}
 
 
+def _ago(seconds: float | None) -> Facts:
+    return {} if seconds is None else {"ago": "just now" if seconds < 1 else f"{duration(seconds)} ago"}
+
+
 def held(facts: Facts) -> Facts:
-    since_s = facts.get("since_s")
-    return {} if since_s is None else {"ago": "just now" if since_s < 1 else f"{duration(since_s)} ago"}
+    return _ago(facts.get("since_s"))
+
+
+def ended(facts: Facts) -> Facts:
+    return _ago(facts.get("ended_s"))
 
 
 def share_done(facts: Facts) -> Facts:
@@ -77,6 +84,10 @@ def share_done(facts: Facts) -> Facts:
 
 def many(facts: Facts) -> Facts:
     return {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {}
+
+
+def the_only_one(facts: Facts) -> Facts:
+    return {"other": "another"} if facts.get("limit") == 1 else {}
 
 
 def how_it_ended(facts: Facts) -> Facts:

@@ -48,7 +48,7 @@ WORDS: Final[Mapping[str, str]] = {
     "body_not_json": "The body is not valid JSON, so it was not passed on and nothing was started for it.",
     "service_failed": "The service failed and is being tried again with a back-off.",
     "service_held": "The service was put aside by hand. `headway release` lets it come back.",
-    "no_model": "A window of the config, or one opened by hand, keeps this service aside for a while.",
+    "no_model": "A window is open that keeps this service aside.",
     "service_aside": "The service is not running, and this route does not start it.",
     "service_gone": "The service is no longer configured.",
     "daemon_away": "The service is not running, and `headway daemon`, which would start it, is away.",

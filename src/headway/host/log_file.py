@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import logging.handlers
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ class _Stdout:
 def log_to(path: Path) -> None:
     """Send what structlog says to stdout and to `path`, for the rest of this process.
 
+    An event may bring `said`, which makes its sentence: a terminal shows that one in place of the facts.
     What libraries say from WARNING on, tracebacks of the API among it, goes to stderr and to `path`.
     """
     file = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=1, encoding="utf-8")
@@ -51,11 +52,16 @@ def log_to(path: Path) -> None:
     logging.basicConfig(handlers=[file, logging.StreamHandler()], level=logging.WARNING)
     dev = structlog.dev
     plain = dev.ConsoleRenderer(colors=False, exception_formatter=dev.plain_traceback)
-    shown = dev.ConsoleRenderer(colors=sys.stdout.isatty(), exception_formatter=dev.plain_traceback)
+    people = sys.stdout.isatty()
+    shown = dev.ConsoleRenderer(colors=people, exception_formatter=dev.plain_traceback)
 
     def both(logger: Any, name: str, event: MutableMapping[str, Any]) -> str:
+        said: Callable[[], str] | None = event.pop("said", None)
         line = _writable(plain(logger, name, dict(event)), "utf-8")
         file.handle(logging.makeLogRecord({"name": OURS, "msg": line}))
+        if people and said is not None:
+            sentence = "".join(sign if sign.isprintable() else "\ufffd" for sign in said())
+            return f"{event['timestamp']}  {event['event']:<20} {sentence}"
         return str(shown(logger, name, event))
 
     structlog.configure(
