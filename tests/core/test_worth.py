@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 
@@ -208,7 +209,11 @@ def test_the_ledger_comes_back_as_it_was_saved() -> None:
     made = ledger(50, 10, 2.0)
     made.count(5 * HOUR_S, 3.0)
     made.woken(2.0)
-    again = Ledger.from_doc(made.to_doc())
+    again = Ledger.from_doc(json.loads(json.dumps(made.to_doc())))
+    for one in (made, again):
+        one.count(5 * HOUR_S - 1, 3.0)  # one that comes late
+        one.count(5 * HOUR_S + 1, 0.0)
     assert again.to_doc() == made.to_doc()
-    assert (again.over(5 * HOUR_S, 1).requests, again.over(5 * HOUR_S, 24).requests) == (1, 51)
-    assert again.total().share == pytest.approx(11 / 51)
+    assert Ledger.from_doc(Ledger().to_doc()).to_doc() == Ledger().to_doc()
+    assert (again.over(5 * HOUR_S, 1).requests, again.over(5 * HOUR_S, 24).requests) == (3, 53)
+    assert again.total().share == pytest.approx(12 / 53)

@@ -134,8 +134,8 @@ class Ledger:
         request that waited. Of each of those the requests until now are known, and the least that will come.
         """
         behind, behind_s = (0.0, 0.0) if alone else (self.followers, self.follower_s)
-        requests, waited, waited_s = self._all
-        requests, waited, waited_s = requests + 1, waited + 1 + behind, waited_s + self._lone_s() + behind_s
+        requests, waited, waited_s = self._all[0] + 1, self._all[1] + 1 + behind, self._all[2] + behind_s
+        waited_s += self._lone_s()
         share, mean_s, least = knobs.max_waiting_share, knobs.max_mean_wait_s, self.least()
         since_s, most = max(now_s, self._now_s) - DAY_S, 0.0
         for began_s, n_before, m_before, before_s in self._parts:
@@ -174,7 +174,8 @@ class Ledger:
         return {
             "hours": [list(one) for one in self._hours],
             "all": list(self._all),
-            "parts": [list(one) for one in self._parts],
+            "newest_s": round(self._now_s, 3) if self._hours else None,
+            "parts": [[round(at_s, 3), *before] for at_s, *before in self._parts],
             "counts": list(self._counts),
             "wake": list(self._wake),
             "followers": self.followers,
@@ -190,8 +191,8 @@ class Ledger:
         made._counts.extend(doc["counts"])
         made._all, made._wake = tuple(doc["all"]), list(doc["wake"])
         made.followers, made.follower_s = doc["followers"], doc["follower_s"]
-        if made._hours:
-            made._now_s = made._hours[-1][0] * HOUR_S
+        if doc["newest_s"] is not None:
+            made._now_s = doc["newest_s"]
         return made
 
 
