@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import math
+import random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.core.forecast import Quiet
-from headway.core.ledger import HOUR_S, Knobs, Ledger, price
+from headway.core.ledger import CLOSED, DAY_S, HOUR_S, HOURS, LEAST_REQUESTS, Knobs, Ledger, price
 from headway.core.pauses import EDGES
 from headway.core.worth import Costs, best_moment
 
@@ -121,16 +123,82 @@ def ledger(requests: int, waited: int, wait_s: float, at_s: float = 0.0) -> Ledg
 PRICES = {
     "nothing known": (Ledger(), 4.0),
     "well below both caps": (ledger(1000, 50, 4.0), 4.0),
-    "at nine tenths of the share": (ledger(1000, 135, 0.1), 4.0),
-    "at the share": (ledger(1000, 150, 0.1), 4 * math.e**6),
-    "at the mean": (ledger(1000, 100, 10.0), 4 * math.e**6),
+    "at six tenths of the share": (ledger(1000, 89, 0.1), 4.0),
+    "near the share": (ledger(1000, 145, 0.1), 4 * math.e**5),
+    "at the share": (ledger(1000, 150, 0.1), CLOSED),
+    "at the mean": (ledger(1000, 100, 10.0), CLOSED),
     "one in three of few requests": (ledger(6, 2, 4.0), 4.0),
+    "sixteen of few requests": (ledger(20, 15, 0.1), CLOSED),
 }
 
 
 @pytest.mark.parametrize(("found", "expected"), PRICES.values(), ids=PRICES.keys())
 def test_price(found: Ledger, expected: float) -> None:
-    assert price(Knobs(), found, 0.0) == pytest.approx(expected)
+    assert price(Knobs(), found, 0.0) == pytest.approx(expected, rel=0.35)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.floats(0, 100), st.floats(0, 200)), max_size=60),
+    st.floats(1, 100),
+    st.floats(0, 86400),
+)
+def test_the_caps_only_ever_raise_the_price(
+    rows: list[tuple[float, float]], own: float, later_s: float
+) -> None:
+    made = Ledger()
+    for at_s, wait_s in rows:
+        made.count(at_s, max(0.0, wait_s - 100))
+    assert price(Knobs(wait_price=own), made, 100 + later_s) >= own
+
+
+class Hopeless(Ledger):
+    """Expects that no request will come any more."""
+
+    def least(self) -> list[float]:
+        return [0.0] * (HOURS + 1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_24_hours_pass_a_cap_whatever_comes(seed: int) -> None:
+    """Requests wait whenever the price allows it and chance wants it; none of them has followers."""
+    rng, made, at_s, rows = random.Random(seed), Hopeless(), 0.0, []
+    eager = rng.choice((0.2, 0.5, 1.0))
+    for _ in range(400):
+        at_s += rng.uniform(600, rng.choice((700, 700, 700, 9000)))
+        wants = rng.random() < eager
+        wait_s = 4.5 if wants and price(Knobs(), made, at_s) < CLOSED else 0.0
+        made.count(at_s, wait_s)
+        made.followers = 0.0
+        rows.append((at_s, wait_s))
+    assert sum(wait_s > 0 for _, wait_s in rows) > 30
+    for i, (begun_s, _) in enumerate(rows):
+        day = [wait_s for at_s, wait_s in rows[i:] if at_s < begun_s + DAY_S]
+        n = max(LEAST_REQUESTS, len(day))
+        assert sum(one > 0 for one in day) <= 0.15 * n and sum(day) <= 1.0 * n
+
+
+def test_requests_that_are_sure_to_come_leave_room_for_more_waiting() -> None:
+    steady, new = Ledger(), Ledger()
+    for n in range(4 * 24 * 60):
+        steady.count(60.0 * n, 0.0)
+    now_s = 60.0 * 4 * 24 * 60
+    for made in (steady, new):
+        for n in range(200):
+            made.count(now_s + n, 0.1 if n % 4 == 0 else 0.0)
+    assert price(Knobs(), new, now_s + 200) == CLOSED
+    assert price(Knobs(), steady, now_s + 200) == 4.0
+
+
+def test_days_unlike_one_another_promise_few_requests() -> None:
+    even, odd = Ledger(), Ledger()
+    for hour in range(24 * 8):
+        for n in range(10):
+            even.count(hour * HOUR_S + n, 0.0)
+        for n in range(20 if hour // 24 % 2 else 3):
+            odd.count(hour * HOUR_S + n, 0.0)
+    assert even.least()[12] == pytest.approx(120)
+    assert odd.least()[12] == 0
 
 
 def test_waiting_of_the_day_before_raises_no_price() -> None:
@@ -141,7 +209,11 @@ def test_the_ledger_comes_back_as_it_was_saved() -> None:
     made = ledger(50, 10, 2.0)
     made.count(5 * HOUR_S, 3.0)
     made.woken(2.0)
-    again = Ledger.from_doc(made.to_doc())
+    again = Ledger.from_doc(json.loads(json.dumps(made.to_doc())))
+    for one in (made, again):
+        one.count(5 * HOUR_S - 1, 3.0)  # one that comes late
+        one.count(5 * HOUR_S + 1, 0.0)
     assert again.to_doc() == made.to_doc()
-    assert (again.over(5 * HOUR_S, 1).requests, again.over(5 * HOUR_S, 24).requests) == (1, 51)
-    assert again.total().share == pytest.approx(11 / 51)
+    assert Ledger.from_doc(Ledger().to_doc()).to_doc() == Ledger().to_doc()
+    assert (again.over(5 * HOUR_S, 1).requests, again.over(5 * HOUR_S, 24).requests) == (3, 53)
+    assert again.total().share == pytest.approx(12 / 53)

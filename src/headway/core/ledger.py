@@ -6,19 +6,24 @@ import math
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import sub
 from typing import Any, Final
 
 HOUR_S: Final = 3600.0
 HOURS: Final = 24
-HORIZONS: Final = (
-    12,
-    HOURS,
-)  # a day's first half slides out of it: its second half alone is to keep the caps too
+DAY_S: Final = HOURS * HOUR_S
+PART_S: Final = 600.0  # wakes that began so close together are told apart by nobody
+DAYS_KEPT: Final = 28  # of requests by the hour
 LEAST_REQUESTS: Final = 100.0  # fewer in a day say little: a share is taken of so many
-EASE: Final = 0.9  # of a cap; from there on the price rises
-STEEPNESS: Final = 6.0  # at the cap it is e to this as high
-DEBT_MAX: Final = 1.5
+SPREAD: Final = (
+    0.5  # the least number of requests to come lies so far below the least seen, of its way to the mean
+)
+EASE: Final = 0.6  # of a cap; from there on the price rises
+STEEPNESS: Final = 5.0  # at the cap it is e to this as high
+CLOSED: Final = 1e6  # a price that no gap earns
 FOLLOWERS_HALF_LIFE: Final = 50.0  # wakes
+FOLLOWERS_SHARE: Final = 1 - 2 ** (-1 / FOLLOWERS_HALF_LIFE)  # of the newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,29 +52,109 @@ class Waits:
         return self.waited_s / self.requests if self.requests else 0.0
 
 
+Part = tuple[float, float, float, float]  # an instant; requests, waited, waited_s since ever
+
+
 class Ledger:
-    """Counts requests and their waits. Instants are of one clock; one that comes late counts for the newest hour."""
+    """Counts requests and their waits. Instants are of one clock; one that comes late counts as one of the newest."""
 
     def __init__(self) -> None:
         self._hours: deque[list[float]] = deque()  # number of the hour, requests, waited, waited_s
-        self._all = [0.0, 0.0, 0.0]
-        self.follower_s = 0.0  # what those behind the first one wait together, per wake
+        self._all = (0, 0, 0.0)
+        self._parts: deque[Part] = (
+            deque()
+        )  # in which requests waited: when each began, and what had come before
+        self._counts: deque[int] = deque(
+            maxlen=DAYS_KEPT * HOURS
+        )  # requests of each whole hour before the newest
+        self._least: list[float] | None = None
+        self._now_s = -math.inf
+        self._wake = [0, 0.0]  # requests that waited one after the other, and how long together
+        self.followers = 0.0  # those behind the first one, per wake
+        self.follower_s = 0.0  # what they wait together
 
     def count(self, at_s: float, waited_s: float) -> None:
         """One more request."""
-        hour = math.floor(at_s / HOUR_S)
-        if not self._hours or hour > self._hours[-1][0]:
-            self._hours.append([hour, 0.0, 0.0, 0.0])
-            while self._hours[0][0] <= hour - HOURS - 1:
-                self._hours.popleft()
-        for row, at in ((self._hours[-1], 1), (self._all, 0)):
-            row[at] += 1
-            row[at + 1] += waited_s > 0
-            row[at + 2] += waited_s
+        self._now_s = at_s = max(at_s, self._now_s)
+        self._turn(math.floor(at_s / HOUR_S))
+        if waited_s > 0:
+            if not self._parts or at_s >= self._parts[-1][0] + PART_S:
+                self._parts.append((at_s, *self._all))
+            self._wake = [self._wake[0] + 1, self._wake[1] + waited_s]
+        elif self._wake[0]:
+            self.followers += FOLLOWERS_SHARE * (self._wake[0] - 1 - self.followers)
+            self._wake = [0, 0.0]
+        while self._parts and self._parts[0][0] <= at_s - DAY_S:
+            self._parts.popleft()
+        n, m, seconds = self._all
+        self._all = (n + 1, m + (waited_s > 0), seconds + waited_s)
+        row = self._hours[-1]
+        row[1] += 1
+        row[2] += waited_s > 0
+        row[3] += waited_s
+
+    def _turn(self, hour: int) -> None:
+        """The newest hour is this one."""
+        if self._hours:
+            newest, requests = self._hours[-1][:2]
+            if hour <= newest:
+                return
+            self._counts.append(int(requests))
+            self._counts.extend([0] * min(int(hour - newest) - 1, DAYS_KEPT * HOURS))
+            self._least = None
+        self._hours.append([hour, 0.0, 0.0, 0.0])
+        while self._hours[0][0] <= hour - HOURS - 1:
+            self._hours.popleft()
 
     def woken(self, follower_s: float) -> None:
         """A wake is over, at which those behind the first request waited so long together."""
-        self.follower_s += (1 - 2 ** (-1 / FOLLOWERS_HALF_LIFE)) * (follower_s - self.follower_s)
+        self.follower_s += FOLLOWERS_SHARE * (follower_s - self.follower_s)
+
+    def least(self) -> list[float]:
+        """Per whole number of hours up to 24: as many requests will come in them, by what the last weeks were like.
+
+        Fewer than ever came: the further the least lies below the mean, the further below it the next may lie. None,
+        before a day is known.
+        """
+        if self._least is None:
+            sums = [0, *accumulate(self._counts)]
+            known = len(sums) - 1
+            if known < HOURS:
+                self._least = [0.0] * (HOURS + 1)
+            else:
+                mean = sums[-1] / known
+                seen = [min(map(sub, sums[hours:], sums)) for hours in range(HOURS + 1)]
+                self._least = [max(0.0, n - SPREAD * (mean * hours - n)) for hours, n in enumerate(seen)]
+        return self._least
+
+    def used(self, knobs: Knobs, now_s: float, *, alone: bool = False) -> float:
+        """How much of the nearer cap is used, were the model to sleep and to wake with followers, or `alone`.
+
+        Any 24 hours whose last waiting request is the one that ends this sleep began within the last 24 hours, with a
+        request that waited. Of each of those the requests until now are known, and the least that will come.
+        """
+        behind, behind_s = (0.0, 0.0) if alone else (self.followers, self.follower_s)
+        requests, waited, waited_s = self._all[0] + 1, self._all[1] + 1 + behind, self._all[2] + behind_s
+        waited_s += self._lone_s()
+        share, mean_s, least = knobs.max_waiting_share, knobs.max_mean_wait_s, self.least()
+        since_s, most = max(now_s, self._now_s) - DAY_S, 0.0
+        for began_s, n_before, m_before, before_s in self._parts:
+            if began_s <= since_s:
+                continue
+            n = requests - n_before + least[int((began_s - since_s) / HOUR_S)]
+            m, seconds = (waited - m_before) / share, (waited_s - before_s) / mean_s
+            of_cap = (m if m > seconds else seconds) / (n if n > LEAST_REQUESTS else LEAST_REQUESTS)
+            if of_cap > most:
+                most = of_cap
+        return most
+
+    def _lone_s(self) -> float:
+        """What the first request of a wake waits: as those of the last 24 hours did."""
+        if not self._parts:
+            return 0.0
+        _, waited, waited_s = self._all
+        _, _, before, before_s = self._parts[0]
+        return (waited_s - before_s) / (waited - before)
 
     def over(self, now_s: float, hours: int) -> Waits:
         """The last hours, whole ones and the one that runs."""
@@ -86,28 +171,35 @@ class Ledger:
         return Waits(requests=requests, waited=waited, waited_s=waited_s)
 
     def to_doc(self) -> dict[str, Any]:
-        return {"hours": [list(one) for one in self._hours], "all": self._all, "follower_s": self.follower_s}
+        return {
+            "hours": [list(one) for one in self._hours],
+            "all": list(self._all),
+            "newest_s": round(self._now_s, 3) if self._hours else None,
+            "parts": [[round(at_s, 3), *before] for at_s, *before in self._parts],
+            "counts": list(self._counts),
+            "wake": list(self._wake),
+            "followers": self.followers,
+            "follower_s": self.follower_s,
+        }
 
     @classmethod
     def from_doc(cls, doc: Mapping[str, Any]) -> Ledger:
         """What `to_doc` was made of."""
         made = cls()
         made._hours.extend(list(one) for one in doc["hours"])
-        made._all, made.follower_s = list(doc["all"]), doc["follower_s"]
+        made._parts.extend((at_s, n, m, seconds) for at_s, n, m, seconds in doc["parts"])
+        made._counts.extend(doc["counts"])
+        made._all, made._wake = tuple(doc["all"]), list(doc["wake"])
+        made.followers, made.follower_s = doc["followers"], doc["follower_s"]
+        if doc["newest_s"] is not None:
+            made._now_s = doc["newest_s"]
         return made
 
 
-def debt(knobs: Knobs, ledger: Ledger, now_s: float) -> float:
-    """How far waiting is into what is left of the caps: 0 up to 90 % of them, 1 at the nearer one."""
-    used = 0.0
-    for hours in HORIZONS:
-        waits = ledger.over(now_s, hours)
-        requests = max(waits.requests, LEAST_REQUESTS)
-        share, mean_s = waits.waited / requests, waits.waited_s / requests
-        used = max(used, share / knobs.max_waiting_share, mean_s / knobs.max_mean_wait_s)
-    return min(DEBT_MAX, max(0.0, (used - EASE) / (1 - EASE)))
-
-
 def price(knobs: Knobs, ledger: Ledger, now_s: float) -> float:
-    """What a second of waiting costs now. The caps only ever raise it."""
-    return knobs.wait_price * math.exp(STEEPNESS * debt(knobs, ledger, now_s))
+    """What a second of waiting costs now. The caps only ever raise it: smoothly, and beyond them no gap earns it."""
+    most = ledger.used(knobs, now_s)
+    if most > 1 and ledger.used(knobs, now_s, alone=True) > 1:
+        return max(CLOSED, knobs.wait_price)
+    near = min(1.0, max(0.0, (most - EASE) / (1 - EASE)))
+    return knobs.wait_price * math.exp(STEEPNESS * near)

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from operator import itemgetter, sub
 from typing import Any, Final
 
 BINS: Final = 96
@@ -32,8 +33,6 @@ ACTIVITY: Final = (3, 15, 60)  # requests in the last ten minutes
 STALE_SHARE: Final = 0.01  # of what a histogram knows may be new before its curve is made again
 _LEAST = 1e-9
 _GROWN = 1e12
-
-Place = tuple[tuple[int, float, float], ...]
 
 
 def kind_of(finish: int, tokens: int, pace: float | None, recent: int) -> str:
@@ -58,19 +57,31 @@ def bin_of(pause_s: float) -> int:
     return min(BINS - 2, bisect_right(EDGES, pause_s) - 1)
 
 
+class Places:
+    """Where each edge lands when all are moved on by some seconds."""
+
+    def __init__(self, shift_s: float) -> None:
+        bins: list[int] = []
+        shares: list[float] = []
+        halves: list[float] = []
+        for edge_s in EDGES:
+            at_s = edge_s + shift_s
+            i = min(BINS, bisect_right(EDGES, at_s) - 1)
+            into_s = at_s - EDGES[i] if i < BINS else 0.0
+            bins.append(i)
+            shares.append(into_s / (EDGES[i + 1] - EDGES[i]) if i < BINS else 0.0)
+            halves.append(into_s / 2)
+        self.of: Callable[[Sequence[float]], tuple[float, ...]] = itemgetter(
+            *bins
+        )  # what a list has in those bins
+        self.shares = tuple(shares)  # of each bin that are passed
+        self.halves = tuple(halves)  # of the seconds passed in it
+
+
 @lru_cache(maxsize=512)
-def places(shift_s: float) -> Place:
-    """Where each edge lands when moved on by `shift_s`: bin, share of it passed, half of the seconds passed in it."""
-    found = []
-    for edge_s in EDGES:
-        at_s = edge_s + shift_s
-        i = min(BINS, bisect_right(EDGES, at_s) - 1)
-        if i == BINS:
-            found.append((BINS, 0.0, 0.0))
-        else:
-            into_s = at_s - EDGES[i]
-            found.append((i, into_s / (EDGES[i + 1] - EDGES[i]), into_s / 2))
-    return tuple(found)
+def places(shift_s: float) -> Places:
+    """Those of a shift, made once."""
+    return Places(shift_s)
 
 
 def _plain() -> list[float]:
@@ -124,6 +135,7 @@ class Pauses:
         self._new: dict[str, int] = {}
         self._stale_at: dict[str, float] = {}
         self._curves: dict[str, list[float]] = {}
+        self._slopes: dict[str, list[float]] = {}
         self._rows: dict[str, dict[int, list[float]]] = {}
 
     def add(self, kind: str, pause_s: float) -> None:
@@ -153,10 +165,9 @@ class Pauses:
         found = rows.get(quiet_bin)
         if found is None:
             begin = curve[quiet_bin]
-            found = [
-                curve[i] + share * (curve[i + 1] - curve[i]) - begin
-                for i, share, _ in places(EDGES[quiet_bin])
-            ]
+            at = places(EDGES[quiet_bin])
+            parts = zip(at.of(curve), at.shares, at.of(self._slopes[kind]), strict=True)
+            found = [low + share * slope - begin for low, share, slope in parts]
             rows[quiet_bin] = found
         return found
 
@@ -171,6 +182,7 @@ class Pauses:
         curve[0] = 0.0
         last = math.log(max(_LEAST, 0.98 * counts[-1] / total))
         curve += [last, last]  # the second is read by nobody who looks inside the bins
+        self._slopes[kind] = list(map(sub, curve[1:], curve))
         self._rows[kind] = {}
         self._new[kind] = 0
         self._stale_at[kind] = max(1.0, STALE_SHARE * total)

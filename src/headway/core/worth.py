@@ -97,10 +97,16 @@ class Area:
 
     def moved(self, shift_s: float, count: int) -> tuple[list[float], list[float]]:
         """Share and area beyond at the first `count` edges, each moved on by `shift_s`."""
-        shares, slopes, beyond = self.shares, self._slopes, self.beyond
-        at = places(shift_s)[:count]
-        there = [shares[i] + share * slopes[i] for i, share, _ in at]
-        left = [beyond[i] - half * (shares[i] + one) for (i, _, half), one in zip(at, there, strict=True)]
+        at = places(shift_s)
+        low, halves = at.of(self.shares), at.halves[:count]
+        there = [
+            a + share * slope
+            for a, share, slope in zip(low, at.shares[:count], at.of(self._slopes), strict=False)
+        ]
+        left = [
+            area - half * (a + b)
+            for area, half, a, b in zip(at.of(self.beyond), halves, low, there, strict=False)
+        ]
         return there, left
 
 
