@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from headway.errors import DaemonAway, HeadwayError
+from headway.errors import DaemonAway, HeadwayError, NotFound
 
 LINE_MAX_BYTES = 65536
+SEGMENT_MAX = 200  # as the API's own bound for a word; names are shorter
 ANSWER_LIMIT_S = 30.0
 SILENCE_LIMIT_S = 40.0  # of an event stream: the daemon says something every 15 s
 
@@ -321,5 +322,13 @@ def parsed(text: str) -> Any:
 
 
 def segment(text: str) -> str:
-    """One path segment, quoted: an id or a name that a person typed."""
+    """One path segment, quoted: an id or a name that a person typed.
+
+    Raises:
+        NotFound: nothing can be called that, and no path can hold it.
+    """
+    if not text or "/" in text or len(text) > SEGMENT_MAX:
+        from headway.core.wording import unknown  # most calls need no words
+
+        raise NotFound(unknown(text), target=text)
     return quote(text, safe="")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from typing import Any
 
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
-from headway.cli.saying import CommandLine, Pair, said_body, said_options
+from headway.cli.saying import CommandLine, Pair, pairs, said_body, said_options
 from headway.cli.tables import line, said
 from headway.client import Client, segment
+from headway.core.names import usable
 
 ASIDE = {
     "park": "When a model needs the device it parks, and goes on where it was.",
@@ -131,7 +131,7 @@ def add(
     body: dict[str, Any] = {
         **said_body(given),
         "hold": hold,
-        "env": dict(env) or None,
+        "env": pairs("--env", env) or None,
         "options": own or None,
     }
     body |= {"resumable": resumable, "driver": driver, "gpu": gpu, "gpus": gpus, "dry_run": dry_run or None}
@@ -186,9 +186,3 @@ def added(client: Client, reply: dict[str, Any], quiet: bool) -> None:
         tell(
             f"headway: {reply['id']} {reply['warning']}. `headway cancel {reply['id']}` takes it out of the queue."
         )
-
-
-def usable(word: str) -> str:
-    """A program's name as the name of a job."""
-    kept = re.sub(r"[^a-z0-9._-]+", "-", word.lower()).strip("._-")
-    return kept[:64] or "job"

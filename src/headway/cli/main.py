@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from headway.cli.ask import Session, fail
+from headway.cli.ask import Session, fail, of_disk
 from headway.errors import HeadwayError
 
 # verb -> (module below headway.cli, attribute), by what people are about to do
@@ -113,6 +113,10 @@ class Verbs(click.Group):
             return super().invoke(ctx)
         except HeadwayError as error:
             ctx.exit(fail(ctx, error))
+        except OSError as error:
+            if (failed := of_disk(error)) is None:
+                raise
+            ctx.exit(fail(ctx, failed))
         except KeyboardInterrupt:
             ctx.exit(130)
 

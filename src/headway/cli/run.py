@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
-from headway.cli.add import AfterDashes, usable
+from headway.cli.add import AfterDashes
 from headway.cli.ask import Session, json_flag, pass_session, tell
 from headway.cli.duration import FOREVER, Duration
 from headway.cli.foreground import CANNOT_EXECUTE, NOT_FOUND, find_program, foreground
 from headway.cli.place import Place, Row, give_back, inside_of, watch
 from headway.cli.saying import Priority
 from headway.cli.tables import age
+from headway.core.names import usable
 
 
 @click.command(cls=AfterDashes, options_metavar="[OPTIONS] [ACTIVITY] -- CMD...")

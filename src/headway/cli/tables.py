@@ -63,7 +63,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], state_at: int | No
     Args:
         state_at: the column that holds a state word, for its colour.
     """
-    cells = [[str(cell) if cell is not None else "-" for cell in row] for row in rows]
+    cells = [[str(cell).replace("\n", " ") if cell is not None else "-" for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in [list(head), *cells]) for n in range(len(head))]
     limit = width()
     room = None if limit is None else max(20, limit - sum(widths[:-1]) - 2 * (len(head) - 1))

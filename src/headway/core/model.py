@@ -389,6 +389,7 @@ class Snapshot:
     recipes_seen: frozenset[str] = frozenset()
     recipes: Mapping[str, JobSpec] = field(default_factory=dict)  # as the config last said
     store_ok: bool = True
+    store_trouble: str | None = None
     meter_trouble: str | None = None
     boot_id: str = ""
 
