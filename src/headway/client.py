@@ -103,9 +103,20 @@ class Client:
         given = {key: value for key, value in query.items() if value is not None}
         return self._call("GET", f"{path}?{urlencode(given, doseq=True)}" if given else path, None)
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None, if_match: str | None = None) -> Any:
-        """`if_match`: an ETag; anything else by now is answered 412, and nothing is done."""
-        return self._call("POST", path, dict(body or {}), {} if if_match is None else {"If-Match": if_match})
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        if_match: str | None = None,
+        key: str | None = None,
+    ) -> Any:
+        """
+        Args:
+            if_match: an ETag; anything else by now is answered 412, and nothing is done.
+            key: a new Idempotency-Key; asked again under the same one, nothing is done a second time.
+        """
+        given = {"If-Match": if_match, "Idempotency-Key": key}
+        return self._call("POST", path, dict(body or {}), {name: one for name, one in given.items() if one})
 
     def put(self, path: str, body: Mapping[str, Any]) -> Any:
         return self._call("PUT", path, dict(body))
@@ -195,6 +206,7 @@ def silent(where: Address, error: OSError) -> DaemonAway:
         f"the daemon at {where} took the request and did not answer ({words_of(error)}). "
         f"Its state is shown by `headway status`; if that hangs too, start `headway up` again: no job is lost by it.",
         address=str(where),
+        sent=True,
     )
 
 
@@ -244,7 +256,10 @@ class HttpReply:
                 yield line.rstrip(b"\r").decode("utf-8", "replace")
 
     def _head(self) -> tuple[int, dict[str, str]]:
-        parts = self._line().split(b" ", 2)
+        first = self._guarded(self._file.readline, LINE_MAX_BYTES)
+        if not first:  # it was killed, or ended, before its first word
+            raise silent(self._where, ConnectionResetError("it closed the connection"))
+        parts = first.rstrip(b"\r\n").split(b" ", 2)
         if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
             raise strange(self._where)
         headers: dict[str, str] = {}
@@ -290,6 +305,7 @@ class HttpReply:
             raise DaemonAway(
                 f"the daemon at {self._where} ended in the middle of its answer. Ask again; `headway up` restarts it.",
                 address=str(self._where),
+                sent=True,
             )
         return data
 

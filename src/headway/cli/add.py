@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import AWAY_LIMIT_S, LOOK_S, Session, json_flag, pass_session, show_json, tell
 from headway.cli.saying import CommandLine, Pair, pairs, said_body, said_options
 from headway.cli.tables import line, said
-from headway.client import Client, segment
+from headway.client import Answered, Client, segment
 from headway.core.names import usable
+from headway.errors import DaemonAway, HeadwayError
 
 ASIDE = {
     "park": "When a model needs the device it parks, and goes on where it was.",
@@ -143,13 +145,41 @@ def add(
         called = name if name is not None else usable(os.path.basename(argv[0]))
         body |= {"argv": argv, "cwd": os.path.abspath(cwd or "."), "name": called}
     client = session.client()
-    reply = client.post("/api/v1/jobs", {key: value for key, value in body.items() if value is not None})
+    reply = queued(session, client, {key: value for key, value in body.items() if value is not None})
     if as_json:
         show_json(reply)
     elif dry_run:
         told(reply)
     else:
         added(client, reply, quiet)
+
+
+def queued(session: Session, client: Client, body: dict[str, Any]) -> dict[str, Any]:
+    """Ask for it once, whatever becomes of the daemon meanwhile: the next one is asked under the same key.
+
+    Raises:
+        DaemonAway: there was none, or no next one came.
+        Answered: it was refused, or nobody knows what became of it (`key_lost`).
+    """
+    key, away_since_s = os.urandom(16).hex(), None
+    while True:
+        try:
+            reply: dict[str, Any] = client.post("/api/v1/jobs", body, key=key)
+            return reply
+        except DaemonAway as error:
+            if away_since_s is None and not error.facts.get("sent"):
+                raise
+            gone: HeadwayError = error
+        except Answered as error:
+            if error.code != "key_running":
+                raise
+            gone = error
+        if away_since_s is None:
+            away_since_s = time.monotonic()
+            tell("headway: the daemon went away while it was asked; the next one knows whether it is queued.")
+        if time.monotonic() - away_since_s > AWAY_LIMIT_S or not session.is_daemon_due():
+            raise gone
+        time.sleep(LOOK_S)
 
 
 def own_keys(given: dict[str, Any], devices: tuple[str, ...]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ FAILED, USAGE, AWAY, TAKEN, NOT_YOUR_TURN, NO_PERMISSION, BAD_CONFIG, TIMED_OUT 
     124,
 )
 EXITS = {
+    "usage": USAGE,
     "daemon_away": AWAY,
     "already_running": TAKEN,
     "port_taken": TAKEN,
