@@ -380,6 +380,9 @@ class Snapshot:
     named: Mapping[str, tuple[HolderId, ...]] = field(default_factory=dict)  # jobs by name and by recipe
     followers: frozenset[HolderId] = frozenset()  # jobs that follow another one and have not begun
     next_job: int = 1  # ids are never reused
+    runs_had: Mapping[HolderId, int] = field(
+        default_factory=dict
+    )  # by services that are not there, or once were not
     next_lease: int = 1  # of leases and claims
     fencing: int = 0  # of the last grant
     outlooks: Mapping[HolderId, Outlook] = field(default_factory=dict)  # what to expect of each service

@@ -29,6 +29,7 @@ from headway.core.model import (
     Snapshot,
     Window,
 )
+from headway.core.names import is_like_an_id
 from headway.daemon.act import hook_id
 from headway.daemon.run_ends import run_seen
 from headway.ports import Runs, Saved
@@ -100,6 +101,7 @@ def adopt(
     meta = saved.meta
     mode = _mode(meta, config_mode)
     shift_s = _shift(meta, runs.boot_id, now_s, wall_s)
+    had = _runs_had(runs)
     base = Snapshot(
         now_s=now_s,
         booted_s=now_s,
@@ -108,7 +110,10 @@ def adopt(
         mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
         prod_only_by=meta.get("prod_only_by") or None,
         **_dated(meta, shift_s),
-        next_job=int(meta.get("next_job", "1")),
+        next_job=max(
+            [int(meta.get("next_job", "1")), *(int(hid[1:]) + 1 for hid in had if is_like_an_id(hid))]
+        ),
+        runs_had={hid: number for hid, number in had.items() if not is_like_an_id(hid)},
         next_lease=int(meta.get("next_lease", "1")),
         fencing=int(meta.get("fencing", "0")),
         next_window=int(meta.get("next_window", "1")),
@@ -131,6 +136,9 @@ def adopt(
     for pending in rowless:  # the store has been silent since the first start of all
         if pending.holder in draft.holders:
             _restore(draft, pending, runs, pending.holder in open_services)
+    for hid in sorted(had.keys() & draft.holders.keys()):
+        if draft.holders[hid].runs < had[hid]:
+            draft.put(replace(draft.holders[hid], runs=had[hid]))
     adopted = Adopted(draft=draft, snapshot=base)
     _see_runs(adopted, runs)
     _end_of_another_boot(draft)
@@ -140,6 +148,19 @@ def adopt(
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
     adopted.snapshot = draft.done()
     return adopted
+
+
+def _runs_had(runs: Runs) -> dict[HolderId, int]:
+    """By holder the highest number of a run whose files are there, also where no row knows of it any more.
+
+    A run of such a number would be taken for that one, which ended long ago.
+    """
+    found: dict[HolderId, int] = {}
+    for run_id in runs.known():
+        hid, _, number = run_id.rpartition(".")
+        if number.isascii() and number.isdigit():
+            found[hid] = max(found.get(hid, 0), int(number))
+    return found
 
 
 def _recipes(meta: Mapping[str, str]) -> dict[str, JobSpec]:
