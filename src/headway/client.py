@@ -103,20 +103,9 @@ class Client:
         given = {key: value for key, value in query.items() if value is not None}
         return self._call("GET", f"{path}?{urlencode(given, doseq=True)}" if given else path, None)
 
-    def post(
-        self,
-        path: str,
-        body: Mapping[str, Any] | None = None,
-        if_match: str | None = None,
-        key: str | None = None,
-    ) -> Any:
-        """
-        Args:
-            if_match: an ETag; anything else by now is answered 412, and nothing is done.
-            key: a new Idempotency-Key; asked again under the same one, nothing is done a second time.
-        """
-        given = {"If-Match": if_match, "Idempotency-Key": key}
-        return self._call("POST", path, dict(body or {}), {name: one for name, one in given.items() if one})
+    def post(self, path: str, body: Mapping[str, Any] | None = None, if_match: str | None = None) -> Any:
+        """`if_match`: an ETag; anything else by now is answered 412, and nothing is done."""
+        return self._call("POST", path, dict(body or {}), {} if if_match is None else {"If-Match": if_match})
 
     def put(self, path: str, body: Mapping[str, Any]) -> Any:
         return self._call("PUT", path, dict(body))

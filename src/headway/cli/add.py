@@ -12,9 +12,9 @@ import click
 from headway.cli.ask import AWAY_LIMIT_S, LOOK_S, Session, json_flag, pass_session, show_json, tell
 from headway.cli.saying import CommandLine, Pair, pairs, said_body, said_options
 from headway.cli.tables import line, said
-from headway.client import Answered, Client, segment
+from headway.client import Client, segment
 from headway.core.names import usable
-from headway.errors import DaemonAway, HeadwayError
+from headway.errors import DaemonAway
 
 ASIDE = {
     "park": "When a model needs the device it parks, and goes on where it was.",
@@ -155,30 +155,26 @@ def add(
 
 
 def queued(session: Session, client: Client, body: dict[str, Any]) -> dict[str, Any]:
-    """Ask for it once, whatever becomes of the daemon meanwhile: the next one is asked under the same key.
+    """Ask for it once, whatever becomes of the daemon meanwhile: the next one finds the job that was made already.
 
     Raises:
         DaemonAway: there was none, or no next one came.
-        Answered: it was refused, or nobody knows what became of it (`key_lost`).
     """
-    key, away_since_s = os.urandom(16).hex(), None
+    asked, away_since_s = {**body, "ask_key": os.urandom(16).hex()}, None
     while True:
         try:
-            reply: dict[str, Any] = client.post("/api/v1/jobs", body, key=key)
+            reply: dict[str, Any] = client.post("/api/v1/jobs", asked)
             return reply
         except DaemonAway as error:
-            if away_since_s is None and not error.facts.get("sent"):
+            if away_since_s is None:
+                if not error.facts.get("sent"):
+                    raise
+                away_since_s = time.monotonic()
+                tell(
+                    "headway: the daemon went away while it was asked; the next one knows whether it is queued."
+                )
+            if time.monotonic() - away_since_s > AWAY_LIMIT_S or not session.is_daemon_due():
                 raise
-            gone: HeadwayError = error
-        except Answered as error:
-            if error.code != "key_running":
-                raise
-            gone = error
-        if away_since_s is None:
-            away_since_s = time.monotonic()
-            tell("headway: the daemon went away while it was asked; the next one knows whether it is queued.")
-        if time.monotonic() - away_since_s > AWAY_LIMIT_S or not session.is_daemon_due():
-            raise gone
         time.sleep(LOOK_S)
 
 

@@ -209,6 +209,7 @@ class Job(Holder):
     spec: JobSpec
     kind: Kind = "job"
     recipe: str | None = None  # the [job.NAME] it came from
+    ask_key: str | None = None  # asking again with the same one, soon, finds this job
     lane: str = "gpu"
     key: float = 0.0  # rank: smaller is sooner
     enqueued_s: float = 0.0

@@ -63,6 +63,7 @@ INSTANTS = (
     "follows_s",
 )
 FIRST_REV = 1
+UNREAD = "not read since this daemon began; if that stays, it is gone from the machine or from the config"
 TOLD = "told"  # how the last daemon ended; "": not by our word, as far as the database knows
 RUNS_KEPT = 200  # ended runs whose files and logs stay
 OUTCOME_S = (
@@ -174,7 +175,7 @@ def _know_devices(draft: Draft) -> None:
         moving = draft.pending.get(holder.id)
         for device in (*holder.devices, *(moving.devices if moving else ())):
             name = device.rpartition("/")[2]
-            draft.devices.setdefault(device, Device(id=device, name=name, trouble="not_read_yet"))
+            draft.devices.setdefault(device, Device(id=device, name=name, trouble=UNREAD))
 
 
 def _windows(meta: Mapping[str, str], shift_s: float) -> tuple[Window, ...]:

@@ -84,7 +84,9 @@ async def add(
     spec = _spec(parts, body)
     if body.dry_run:
         return answer(Accepted, _would_be(parts, spec), 200)
-    reply = await parts.submit(AddJob(spec=spec, recipe=body.recipe, hold=body.hold, by=peer.name))
+    reply = await parts.submit(
+        AddJob(spec=spec, recipe=body.recipe, hold=body.hold, ask_key=body.ask_key, by=peer.name)
+    )
     check(reply)
     added = parts.hub.snapshot.holders.get(reply.holder or "")
     warning = _never_fits(parts, added) if isinstance(added, Job) else None
@@ -155,7 +157,9 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
                 f"no recipe [job.{body.recipe}] in the config; it has: {known}.", target=body.recipe
             )
     else:
-        fields = body.model_dump(exclude_none=True, exclude={"recipe", "hold", "dry_run", *Said.model_fields})
+        fields = body.model_dump(
+            exclude_none=True, exclude={"recipe", "hold", "dry_run", "ask_key", *Said.model_fields}
+        )
         if isinstance(body.gpu, int) or body.gpu == "0":
             fields["gpu"] = f"{body.gpu}B"  # a number is bytes; a text says its unit
         try:
