@@ -16,6 +16,8 @@ from headway.core.actions import Move as Move
 from headway.core.actions import OpenGate as OpenGate
 from headway.core.actions import Signal as Signal
 from headway.core.actions import Verdict as Verdict
+from headway.core.losses import Exit as Exit
+from headway.core.losses import Lost as Lost
 from headway.core.machine import NO_GAUGES as NO_GAUGES
 from headway.core.machine import NO_ROOM as NO_ROOM
 from headway.core.machine import DiskRoom as DiskRoom
@@ -49,22 +51,6 @@ from headway.core.spec import Step as Step
 from headway.core.spec import Window as Window
 from headway.core.spec import WindowKind as WindowKind
 from headway.core.spec import Wish as Wish
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
-    """How the leader of a run ended. `code` is negative for a signal."""
-
-    code: int
-    peak_host_bytes: int | None = None
-    at_s: float | None = None  # boottime
-    error: str | None = None  # why the command could not be executed at all
-    last_lines: tuple[str, ...] = ()  # of its log, where it ended badly
-    out_of_memory: bool = False  # its log says so
-
-    @property
-    def last_line(self) -> str | None:
-        return self.last_lines[-1] if self.last_lines else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,16 +176,6 @@ class Service(Holder):
     called_s: float | None = None
     dismissed_by: str | None = None  # a person sent it to sleep, until a request or a call
     dismissed_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
-    """A stretch of work that was done after the last saved point, and is gone."""
-
-    run: str | None
-    cause: str  # a holder that needed the room, or the code of what ended it
-    lost_s: float
-    at_ran_s: float  # its running time when that happened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

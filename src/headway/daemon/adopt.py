@@ -100,27 +100,17 @@ def adopt(
             something shows that they are not awake.
     """
     meta = saved.meta
+    shift_s, had = _shift(meta, runs.boot_id, now_s, wall_s), _runs_had(runs)
     mode = _mode(meta, config_mode)
-    shift_s = _shift(meta, runs.boot_id, now_s, wall_s)
-    had = _runs_had(runs)
     base = Snapshot(
         now_s=now_s,
         booted_s=now_s,
         policy=policy,
         mode=mode,
         mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
-        prod_only_by=meta.get("prod_only_by") or None,
-        **_dated(meta, shift_s),
-        next_job=max(
-            [int(meta.get("next_job", "1")), *(int(hid[1:]) + 1 for hid in had if is_like_an_id(hid))]
-        ),
-        runs_had={hid: number for hid, number in had.items() if not is_like_an_id(hid)},
-        next_lease=int(meta.get("next_lease", "1")),
-        fencing=int(meta.get("fencing", "0")),
-        next_window=int(meta.get("next_window", "1")),
-        recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
-        recipes=_recipes(meta),
         boot_id=runs.boot_id,
+        **_dated(meta, shift_s),
+        **_counted(meta, had),
     )
     draft = Draft(base, now_s)
     for _, kind, doc in saved.holders:
@@ -149,6 +139,21 @@ def adopt(
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
     adopted.snapshot = draft.done()
     return adopted
+
+
+def _counted(meta: Mapping[str, str], had: Mapping[HolderId, int]) -> dict[str, Any]:
+    """What has no instants in it: numbers that are never given again, and what was said before."""
+    jobs = [int(hid[1:]) for hid in had if is_like_an_id(hid)]
+    return {
+        "next_job": max(int(meta.get("next_job", "1")), *(number + 1 for number in jobs), 1),
+        "runs_had": {hid: number for hid, number in had.items() if not is_like_an_id(hid)},
+        "next_lease": int(meta.get("next_lease", "1")),
+        "fencing": int(meta.get("fencing", "0")),
+        "next_window": int(meta.get("next_window", "1")),
+        "recipes_seen": frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
+        "recipes": _recipes(meta),
+        "prod_only_by": meta.get("prod_only_by") or None,
+    }
 
 
 def _runs_had(runs: Runs) -> dict[HolderId, int]:
