@@ -171,10 +171,14 @@ def _first_routes(path: Path, config: Config) -> None:
         for name, one in config.service.items()
     }
     new = path.with_name(f".routes.json.{os.getpid()}")
-    new.write_bytes(wire.encode(wire.Table(wire.PROTO, "config", rows, mode=config.mode)))
-    with suppress(FileExistsError):  # the daemon was faster, and knows more
-        os.link(new, path)
-    new.unlink()
+    try:
+        new.write_bytes(wire.encode(wire.Table(wire.PROTO, "config", rows, mode=config.mode)))
+        with suppress(FileExistsError):  # the daemon was faster, and knows more
+            os.link(new, path)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None  # it does not say which file
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def is_daemon_due(paths: Paths) -> bool:

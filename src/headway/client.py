@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import IO, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from headway.errors import DaemonAway, HeadwayError
+from headway.errors import DaemonAway, HeadwayError, NotFound
 
 LINE_MAX_BYTES = 65536
+SEGMENT_MAX = 200  # as the API's own bound for a word; names are shorter
 ANSWER_LIMIT_S = 30.0
 SILENCE_LIMIT_S = 40.0  # of an event stream: the daemon says something every 15 s
 
@@ -194,6 +195,7 @@ def silent(where: Address, error: OSError) -> DaemonAway:
         f"the daemon at {where} took the request and did not answer ({words_of(error)}). "
         f"Its state is shown by `headway status`; if that hangs too, start `headway up` again: no job is lost by it.",
         address=str(where),
+        sent=True,
     )
 
 
@@ -243,7 +245,10 @@ class HttpReply:
                 yield line.rstrip(b"\r").decode("utf-8", "replace")
 
     def _head(self) -> tuple[int, dict[str, str]]:
-        parts = self._line().split(b" ", 2)
+        first = self._guarded(self._file.readline, LINE_MAX_BYTES)
+        if not first:  # it was killed, or ended, before its first word
+            raise silent(self._where, ConnectionResetError("it closed the connection"))
+        parts = first.rstrip(b"\r\n").split(b" ", 2)
         if len(parts) < 2 or not parts[0].startswith(b"HTTP/1.") or not parts[1].isdigit():
             raise strange(self._where)
         headers: dict[str, str] = {}
@@ -289,6 +294,7 @@ class HttpReply:
             raise DaemonAway(
                 f"the daemon at {self._where} ended in the middle of its answer. Ask again; `headway up` restarts it.",
                 address=str(self._where),
+                sent=True,
             )
         return data
 
@@ -321,5 +327,13 @@ def parsed(text: str) -> Any:
 
 
 def segment(text: str) -> str:
-    """One path segment, quoted: an id or a name that a person typed."""
+    """One path segment, quoted: an id or a name that a person typed.
+
+    Raises:
+        NotFound: nothing can be called that, and no path can hold it.
+    """
+    if not text or "/" in text or len(text) > SEGMENT_MAX:
+        from headway.core.wording import unknown  # most calls need no words
+
+        raise NotFound(unknown(text), target=text)
     return quote(text, safe="")

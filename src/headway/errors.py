@@ -68,6 +68,13 @@ class StoreFailed(HeadwayError):
     http_status = 503
 
 
+class FileFailed(HeadwayError):
+    """The system refused to read or write a file: the disk is full, read-only, not ours, or broken."""
+
+    code = "file_failed"
+    http_status = 503
+
+
 class NotFound(HeadwayError):
     code = "not_found"
     http_status = 404

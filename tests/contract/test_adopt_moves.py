@@ -17,8 +17,9 @@ from headway.core.model import (
 )
 from headway.daemon.act import hook_id
 from headway.daemon.adopt import OUTCOME_S
-from tests.core.make import dev, reading
+from tests.core.make import dev, reading, service_spec
 from tests.parts.adopting import (
+    CHAT,
     NAPPER,
     NOW_S,
     Before,
@@ -240,3 +241,17 @@ def test_folding_a_reading_after_adoption_ends_an_answered_release() -> None:
     draft = Draft(adopted.snapshot, NOW_S + 1)
     fold.fold(draft, reading("gpu0", 24, NOW_S + 1, {"j1": 100}))
     assert draft.holders["j1"].form == "parked" and not draft.pending
+
+
+def test_no_run_gets_the_number_of_one_whose_files_are_there_although_no_row_knows_it() -> None:
+    """The database was put aside, or a service was forgotten before the daemon ended. What is there ended long ago."""
+    known = service("stopped", service_spec("known"), runs=1)
+    before = Before([known], services=(CHAT, service_spec("known"), service_spec("qwen2.5")))
+    for run_id in ("chat.2", "known.4", "qwen2.5.7", "j7.1", "j12.3", "gone.1"):
+        holder = run_id.rpartition(".")[0]
+        before.runs.put(run_id, holder, lock_held=False, exit=Exit(code=0), gone=True)
+    before.runs.put("chat.1.asleep.17000", "chat", lock_held=False, exit=Exit(code=0), gone=True, kind="hook")
+    s = before.adopt().snapshot
+    assert {hid: s.holders[hid].runs for hid in s.holders} == {"chat": 2, "known": 4, "qwen2.5": 7}
+    assert s.next_job == 13
+    assert Before([known], meta={"next_job": "40"}, runs=before.runs).adopt().snapshot.next_job == 40

@@ -212,6 +212,8 @@ REFUSED = {
     "less than nothing": ("leases", {**BODY, "gpu": -5}, None, 422, "invalid"),
     "a truth for a size": ("leases", {**BODY, "gpu": True}, None, 422, "invalid"),
     "more than any number": ("leases", {**BODY, "gpu": 1 << 70}, None, 422, "invalid"),
+    "one device twice": ("leases", {**BODY, "devices": ["gpu0", "gpu0"]}, None, 422, "invalid"),
+    "a claim on one device twice": ("claims", {"pid": 5, "devices": ["gpu0", "gpu0"]}, None, 422, "invalid"),
     "two of one": ("leases", {**BODY, "devices": ["gpu0"], "gpus": 2}, None, 422, "invalid"),
     "none at all": ("leases", {**BODY, "gpus": 0}, None, 422, "invalid"),
     "a name with blanks": ("leases", {**BODY, "name": "a b"}, None, 422, "invalid"),

@@ -95,7 +95,9 @@ async def test_colours_only_where_they_are_wanted(api: Served, home: Path) -> No
 async def test_tables_fit_a_terminal(api: Served, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.cli.tables.width", lambda: 80)
     long = replace(snapshot().holders["j2"], wish="hold", note="a reason of a person that is long " * 5)
-    api.hub.publish(snapshot(8, holders={**snapshot().holders, "j2": long}), {}, frozenset({"j2"}))
+    named = replace(snapshot().holders["j3"], spec=replace(snapshot().holders["j3"].spec, name="x" * 64))
+    holders = {**snapshot().holders, "j2": long, "j3": named}
+    api.hub.publish(snapshot(8, holders=holders), {}, frozenset({"j2", "j3"}))
     for line in ("ps", "status"):
         shown = (await headway(home, line)).stdout.splitlines()
         assert any("…" in row for row in shown)

@@ -218,7 +218,7 @@ def leaves(group: click.Group, path: str = "") -> dict[str, click.Command]:
 
 # what runs something, writes a file or prints words for a shell: no document is its answer
 NO_JSON = {"up", "down", "daemon", "gate", "completion", "run", "top", "follow"}
-WORDS = {"config schema", "config show", "config path", "pin set", "pin clear"}
+WORDS = {"config schema", "config show", "pin set", "pin clear"}
 
 
 def test_every_verb_that_answers_does_so_as_json() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,13 +14,13 @@ import pytest
 from click.testing import CliRunner
 
 from headway.cli import tables
-from headway.cli.add import usable
 from headway.cli.ask import tell
 from headway.cli.main import GROUPS, VERBS, cli
 from headway.cli.reference import reference
 from headway.cli.show import ending
 from headway.core.commands import Reply, SetWish
 from headway.core.model import Device, Job
+from headway.core.names import usable
 from tests.core.make import gib
 from tests.parts.command_line import api as api
 from tests.parts.command_line import headway
@@ -122,6 +123,55 @@ async def test_one_that_can_never_fit_is_said_at_once(api: Served, home: Path) -
 )
 def test_a_program_s_name_becomes_a_name_that_may_be_used(program: str, name: str) -> None:
     assert usable(program) == name
+
+
+UNKNOWN = {
+    # what was typed: the commands that list what could have been meant
+    "why nosuch": ["headway ps -a", "headway service ls", "headway lease ls -a"],
+    "why j99": ["headway ps -a"],
+    "why L99": ["headway lease ls -a"],
+    "show C7": ["headway lease ls -a"],
+    "stop nosuch": ["headway ps -a", "headway service ls", "headway lease ls -a"],
+    "move nosuch --top": ["headway ps -a"],
+    "add --after nosuch -- true": ["headway ps -a"],
+    "service show nosuch": ["headway service ls"],
+    "lease renew nosuch": ["headway lease ls -a"],
+    "lease release L99": ["headway lease ls -a"],
+    "events j99": ["headway ps -a"],
+    "why a/b": ["headway ps -a", "headway service ls", "headway lease ls -a"],
+    f"why {'x' * 70_000}": ["headway ps -a", "headway service ls", "headway lease ls -a"],
+}
+
+
+@pytest.mark.parametrize(
+    ("typed", "lists"), UNKNOWN.items(), ids=[typed.replace("/", " ")[:30] for typed in UNKNOWN]
+)
+async def test_who_is_not_known_is_said_with_what_lists_that_kind(
+    api: Served, home: Path, typed: str, lists: list[str]
+) -> None:
+    api.inbox.reply = Reply(accepted=False, code="not_found", facts={"target": "nosuch", "kind": "lease"})
+    result = await headway(home, *typed.split())
+    assert result.exit_code == 1
+    assert re.findall(r"`(headway [a-z]+(?: ls)?(?: -a)?)`", result.stderr) == lists, result.stderr
+    assert len(result.stderr) < 400, "what was typed is not repeated at length"
+
+
+TWICE = {
+    "one name, two labels": "add --label a=1 --label a=2 -- true",
+    "one variable, two values": "add --env A=1 --env A=2 -- true",
+    "one name, two new labels": "edit j2 --label a=1 --label a=2",
+}
+
+
+@pytest.mark.parametrize("typed", TWICE.values(), ids=TWICE.keys())
+async def test_of_two_values_for_one_name_none_is_chosen(api: Served, home: Path, typed: str) -> None:
+    result = await headway(home, *typed.split())
+    assert result.exit_code == 2 and "twice" in result.stderr and api.inbox.given == []
+
+
+def test_a_row_of_a_table_is_one_line_whatever_is_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.table(("ID", "WHY"), [("j1", "cannot enter /a\nb"), ("j2", None)])
+    assert len(capsys.readouterr().out.splitlines()) == 3
 
 
 # ---------------------------------------------------------------- looking

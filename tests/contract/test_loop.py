@@ -304,6 +304,8 @@ async def test_a_command_that_could_not_be_saved_is_refused_and_leaves_nothing(m
             world.loop.submit(SetProdOnly(on=True)),
         )
         assert {(r.accepted, r.code) for r in replies} == {(False, "store_silent")}
+        why = world.recorder.trouble
+        assert {r.facts["trouble"] for r in replies} == {why} and (why is not None) == (mode == "fails")
         again = await world.loop.submit(AddJob(spec=job_spec("new")))
         assert again.code == "store_silent"
         world.store.speak()

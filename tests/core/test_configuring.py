@@ -159,6 +159,19 @@ def test_a_service_that_is_gone_from_the_config_is_stopped_when_nobody_uses_it_a
     assert "chat" not in scene.s.holders
 
 
+def test_a_service_that_comes_back_after_it_was_forgotten_goes_on_counting_its_runs() -> None:
+    """The files of its runs are still there: one of the same number would be taken for the one that ended."""
+    gone = Gate(wish="closed", rev=2, closed=True)
+    scene = Scene(24).service(form="stopped", active=0, runs=3, gate=gone)
+    apply(scene)
+    done(scene)
+    assert "chat" not in scene.s.holders
+    apply(scene, service_spec("chat"))
+    assert named(scene, "chat").runs == 3
+    apply(scene, service_spec("chat"), service_spec("new"))
+    assert (named(scene, "chat").runs, named(scene, "new").runs) == (3, 0)
+
+
 def test_nobody_wakes_a_service_that_is_gone_from_the_config() -> None:
     asked = {"attended": Waiting(n=1, since_s=1.0)}
     scene = Scene(24).service(service_spec(asleep=1), "asleep", gate=Gate(closed=True), run=RUN, demand=asked)

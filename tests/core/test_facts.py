@@ -231,9 +231,14 @@ def test_what_a_job_says() -> None:
 
 def test_silence_is_noted_and_told() -> None:
     scene = Scene(24)
-    events = scene.happens(MeterSilent(trouble="hangs"), StoreState(ok=False))
-    assert (scene.s.meter_trouble, scene.s.store_ok) == ("hangs", False)
-    assert [event.code for event in events] == ["meter.silent", "store.silent"]
+    events = scene.happens(MeterSilent(trouble="hangs"), StoreState(ok=False, trouble="full"))
+    assert (scene.s.meter_trouble, scene.s.store_ok, scene.s.store_trouble) == ("hangs", False, "full")
+    assert [(event.code, event.facts) for event in events] == [
+        ("meter.silent", {"trouble": "hangs"}),
+        ("store.silent", {"trouble": "full"}),
+    ]
+    scene.happens(StoreState(ok=True))
+    assert (scene.s.store_ok, scene.s.store_trouble) == (True, None)
 
 
 def test_facts_about_nobody_change_nothing() -> None:

@@ -353,3 +353,15 @@ def test_configure_is_one_command_with_services_and_recipes() -> None:
     scene = Scene(24)
     reply = says(scene, Configure(services=(service_spec(),), recipes=((job_spec(), False),)))
     assert reply.accepted and set(scene.s.holders) == {"chat", "j1"}
+
+
+def test_the_same_ask_again_finds_the_job_that_it_made_and_another_one_makes_another() -> None:
+    scene = Scene(24)
+    first = says(scene, AddJob(spec=job_spec("a"), ask_key="k" * 16))
+    assert says(scene, AddJob(spec=job_spec("b"), ask_key="x" * 16)).holder == "j2"
+    again = says(scene, AddJob(spec=job_spec("a"), ask_key="k" * 16))
+    assert (first.holder, again.holder, again.accepted) == ("j1", "j1", True)
+    assert says(scene, SetWish(target="j1", verb="cancel")).accepted
+    assert says(scene, AddJob(spec=job_spec("a"), ask_key="k" * 16)).holder == "j1", "also where it is over"
+    assert [says(scene, AddJob(spec=job_spec("a"))).holder for _ in range(2)] == ["j3", "j4"]
+    assert sorted(scene.s.holders) == ["j1", "j2", "j3", "j4"]

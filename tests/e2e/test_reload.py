@@ -151,6 +151,24 @@ def test_what_is_in_use_is_taken_away_only_with_drain_and_its_last_answer_comes_
     assert headway.ask("other").text
 
 
+def test_a_service_that_is_taken_away_and_put_back_starts_at_the_first_try(stack: Up) -> None:
+    both = config(tiny("chat", "8GiB"), tiny("other", "8GiB"))
+    headway = up(stack, both)
+    for times in (1, 2):
+        assert chat(headway, "chat").status == 200
+        headway.configure(config(tiny("other", "8GiB")))
+        cli_json(headway, "config", "apply", "--drain")
+        headway.wait(lambda: headway.tried(lambda: headway.service("chat")) is None, "chat is forgotten")
+        headway.configure(both)
+        if times == 2:  # and a new daemon counts on too
+            headway.kill("daemon")
+            headway.wait(headway.daemon_answers, "the next daemon")
+        cli_json(headway, "config", "apply")
+        headway.wait(lambda: headway.tried(lambda: headway.service("chat")), "chat is back")
+    assert chat(headway, "chat").status == 200
+    assert headway.service("chat")["run"] == "chat.3" and events(headway, "move.failed") == []
+
+
 def test_under_load_a_reload_costs_no_request(stack: Up) -> None:
     headway = up(stack, config(tiny("a", "4GiB"), tiny("b", "4GiB")))
     chat(headway, "a")

@@ -20,6 +20,7 @@ from headway.api.server import ApiServer
 from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
+from headway.core.names import NAME_WORDS, is_name
 from headway.core.rows import HostRow
 from headway.core.units import parse_size
 from headway.daemon.hub import StateHub
@@ -210,6 +211,8 @@ class Served:
 
 
 def made(fields: Mapping[str, Any]) -> JobSpec:
+    if not is_name(fields["name"]):
+        raise ValueError(NAME_WORDS)
     if "gpu" in fields:
         parse_size(fields["gpu"])
     return JobSpec(name=fields["name"], driver="restart", forms=FORMS, moves=(), argv=tuple(fields["argv"]))

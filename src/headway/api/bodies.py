@@ -167,6 +167,11 @@ class AddBody(Said):
         description="further keys of a [job.NAME] table, as the config has them: saved, health, devices, ...",
     )
     dry_run: bool = Field(False, description="only check it, and say how it would step aside")
+    ask_key: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9_-]{16,64}$",
+        description="your own secret for this ask: the same one again, soon, finds the same job",
+    )
 
     @model_validator(mode="after")
     def recipe_or_command(self) -> Self:

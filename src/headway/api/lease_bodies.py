@@ -36,6 +36,13 @@ def _usable(size: str | int | None) -> str | int | None:
     return size
 
 
+def _each_once(words: list[str]) -> list[str]:
+    """Raises: ValueError, with the one that is named again."""
+    if again := next((word for word in words if words.count(word) > 1), None):
+        raise ValueError(f"{again} is named twice")
+    return words
+
+
 class AskBody(Body):
     """Devices for a program that Headway does not start."""
 
@@ -60,6 +67,7 @@ class AskBody(Body):
     purpose: str | None = Field(None, max_length=200)
 
     _size = field_validator("gpu")(_usable)
+    _once = field_validator("devices")(_each_once)
 
 
 class RenewBody(Body):
@@ -84,6 +92,7 @@ class ClaimBody(Body):
     asker: Pid | None = Field(None, description="the process that asks: it is never meant by `match`")
 
     _size = field_validator("gpu")(_usable)
+    _once = field_validator("devices")(_each_once)
 
     @field_validator("match")
     @classmethod

@@ -19,6 +19,7 @@ from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.configs import Configs, InForce
 from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
+from headway.core.wording import unknown
 from headway.errors import NotFound, Refused
 from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader, RunState
 
@@ -129,9 +130,7 @@ def find(snapshot: Snapshot, target: str, kind: str | None = None) -> HolderId:
     if len(found) == 1:
         return found[0]
     if not found:
-        lists = "headway lease ls -a" if kind in ("lease", "claim") else "headway ps -a"
-        unknown = f"no {kind or 'id or name'} {target!r} is known. `{lists}` lists them."
-        raise NotFound(unknown + _meant(snapshot, target, kind), target=target)
+        raise NotFound(unknown(target, kind) + _meant(snapshot, target, kind), target=target)
     raise Refused(
         "ambiguous",
         f"{target!r} means several: {', '.join(_with_state(hid, snapshot) for hid in found[:8])}. "

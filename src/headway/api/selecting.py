@@ -91,6 +91,6 @@ def select(s: Snapshot, targets: Iterable[str], every: bool, verb: str) -> tuple
         group = [job.id for job in jobs if all(test(job, value, s) for test, value in wanted)]
         if not group:
             which = "that is over" if over else "that is not over"
-            raise NotFound(f"no job {which} is {word}. `headway ps -a` lists all.", target=word)
+            raise NotFound(f"no job {which} is {word}. `headway ps -a` lists all jobs.", target=word)
         found |= dict.fromkeys(group)
     return tuple(found)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import sys
+import time
 from typing import Any
 
 import click
 
-from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
-from headway.cli.saying import CommandLine, Pair, said_body, said_options
+from headway.cli.ask import AWAY_LIMIT_S, LOOK_S, Session, json_flag, pass_session, show_json, tell
+from headway.cli.saying import CommandLine, Pair, pairs, said_body, said_options
 from headway.cli.tables import line, said
 from headway.client import Client, segment
+from headway.core.names import usable
+from headway.errors import DaemonAway
 
 ASIDE = {
     "park": "When a model needs the device it parks, and goes on where it was.",
@@ -130,7 +132,7 @@ def add(
     body: dict[str, Any] = {
         **said_body(given),
         "hold": hold,
-        "env": dict(env) or None,
+        "env": pairs("--env", env) or None,
         "options": own or None,
     }
     body |= {"resumable": resumable, "driver": driver, "gpu": gpu, "gpus": gpus, "dry_run": dry_run or None}
@@ -143,7 +145,7 @@ def add(
         body |= {"argv": argv, "cwd": os.path.abspath(cwd or "."), "name": called, "env": with_path(env)}
         missing(argv[0], body["cwd"], body["env"].get("PATH"))
     client = session.client()
-    reply = client.post("/api/v1/jobs", {key: value for key, value in body.items() if value is not None})
+    reply = queued(session, client, {key: value for key, value in body.items() if value is not None})
     if as_json:
         show_json(reply)
     elif dry_run:
@@ -167,6 +169,30 @@ def _recipe(recipes: tuple[str, ...], argv: list[str]) -> str | None:
     if argv and not argv[0].strip():
         raise click.UsageError("the command behind `--` is empty: it begins with a program.")
     return recipes[0] if recipes else None
+
+
+def queued(session: Session, client: Client, body: dict[str, Any]) -> dict[str, Any]:
+    """Ask for it once, whatever becomes of the daemon meanwhile: the next one finds the job that was made already.
+
+    Raises:
+        DaemonAway: there was none, or no next one came.
+    """
+    asked, away_since_s = {**body, "ask_key": os.urandom(16).hex()}, None
+    while True:
+        try:
+            reply: dict[str, Any] = client.post("/api/v1/jobs", asked)
+            return reply
+        except DaemonAway as error:
+            if away_since_s is None:
+                if not error.facts.get("sent"):
+                    raise
+                away_since_s = time.monotonic()
+                tell(
+                    "headway: the daemon went away while it was asked; the next one knows whether it is queued."
+                )
+            if time.monotonic() - away_since_s > AWAY_LIMIT_S or not session.is_daemon_due():
+                raise
+        time.sleep(LOOK_S)
 
 
 def own_keys(given: dict[str, Any], devices: tuple[str, ...]) -> dict[str, Any]:
@@ -217,9 +243,3 @@ def added(client: Client, reply: dict[str, Any], quiet: bool) -> None:
         tell(
             f"headway: {reply['id']} {reply['warning']}. `headway cancel {reply['id']}` takes it out of the queue."
         )
-
-
-def usable(word: str) -> str:
-    """A program's name as the name of a job."""
-    kept = re.sub(r"[^a-z0-9._-]+", "-", word.lower()).strip("._-")
-    return kept[:64] or "job"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from headway.cli.ask import FAILED, Group, Session, json_flag, pass_session, show_json, tell
+from headway.cli.ask import FAILED, Group, Session, json_flag, pass_session, show_json
 from headway.cli.tables import line
+from headway.errors import Refused
 
 
 @click.group(cls=Group)
@@ -20,10 +21,13 @@ def alert() -> None:
 def test(ctx: click.Context, session: Session, as_json: bool) -> None:
     """Send a test alert by every way, and say what became of it. Exit 1 when one failed or there is none."""
     sent = session.client().post("/api/v1/alerts/test")
+    if not sent:
+        raise Refused(
+            "no_way",
+            "no way is configured: set `command` or `webhook` in [alerts], then `headway config apply`.",
+        )
     if as_json:
         show_json(sent)
     for one in sent if not as_json else ():
         line(f"{one['way']}: {'sent' if one['sent'] else one['error']}")
-    if not sent:
-        tell("No way is configured: set `command` or `webhook` in [alerts], then start the daemon again.")
-    ctx.exit(0 if sent and all(one["sent"] for one in sent) else FAILED)
+    ctx.exit(0 if all(one["sent"] for one in sent) else FAILED)

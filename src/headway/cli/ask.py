@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import click
 
 from headway.cli.tables import harmless
 from headway.client import Client, address
-from headway.errors import HeadwayError
+from headway.errors import FileFailed, HeadwayError
 
 FAILED, USAGE, AWAY, TAKEN, NOT_YOUR_TURN, NO_PERMISSION, BAD_CONFIG, TIMED_OUT = (
     1,
@@ -25,6 +26,7 @@ FAILED, USAGE, AWAY, TAKEN, NOT_YOUR_TURN, NO_PERMISSION, BAD_CONFIG, TIMED_OUT 
     124,
 )
 EXITS = {
+    "usage": USAGE,
     "daemon_away": AWAY,
     "already_running": TAKEN,
     "port_taken": TAKEN,
@@ -40,6 +42,18 @@ EXITS = {
     "invalid_job": USAGE,
     "no_such_process": USAGE,
     "unknown_device": USAGE,
+}
+DOCTOR = "What else stands in the way: `headway doctor`."
+NEXT = {  # errors of the system's that are no mistake of ours -> what to do about them
+    errno.ENOSPC: f"Free space on that disk. {DOCTOR}",
+    errno.EDQUOT: f"Free space: its user may not have more. {DOCTOR}",
+    errno.EFBIG: f"Files of that size are not allowed here: `ulimit -f unlimited`, then try again. {DOCTOR}",
+    errno.EROFS: f"Make that file system writable, or keep everything elsewhere: `headway --home DIR ...`. {DOCTOR}",
+    errno.EACCES: f"Make it this user's, or keep everything elsewhere: `headway --home DIR ...`. {DOCTOR}",
+    errno.EPERM: f"Make it this user's, or keep everything elsewhere: `headway --home DIR ...`. {DOCTOR}",
+    errno.EIO: f"Look at the disk: `dmesg | tail`. {DOCTOR}",
+    errno.ENFILE: "The machine has too many open files. End some program, then try again.",
+    errno.EMFILE: "Allow more open files: `ulimit -n 4096`, then try again.",
 }
 LOOK_S = 0.5  # between two looks at something that is waited for
 AWAY_LIMIT_S = 30.0  # a daemon that is being restarted comes back within this time
@@ -127,6 +141,15 @@ def show_json(document: Any) -> None:
 def tell(text: str) -> None:
     """Talk goes to stderr; stdout has data only."""
     click.echo(harmless(text), err=True)
+
+
+def of_disk(error: OSError) -> FileFailed | None:
+    """What a person can mend, in words; None: it is a mistake of ours."""
+    if (next_ := NEXT.get(error.errno or 0)) is None:
+        return None
+    file = error.filename or "a file"
+    words = (error.strerror or str(error)).lower()
+    return FileFailed(f"{file} cannot be used: {words}. {next_}", file=str(file), errno=error.errno)
 
 
 def fail(ctx: click.Context, error: HeadwayError) -> int:

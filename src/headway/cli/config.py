@@ -109,7 +109,12 @@ def schema() -> None:
 
 
 @config.command()
+@json_flag
 @pass_session
-def path(session: Session) -> None:
+def path(session: Session, as_json: bool) -> None:
     """Print which file is the config."""
-    click.echo(session.paths().config_file)
+    file = str(session.paths().config_file)
+    if as_json:
+        show_json({"file": file})
+    else:
+        click.echo(file)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 
 import click
 
-from headway.cli.ask import Session, fail, no_such
-from headway.errors import HeadwayError
+from headway.cli.ask import Session, fail, no_such, of_disk
+from headway.errors import HeadwayError, Refused
 
 # verb -> (module below headway.cli, attribute), by what people are about to do
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -105,11 +107,24 @@ class Verbs(click.Group):
             no_such(ctx, word, VERBS)
         return super().resolve_command(ctx, args)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ours = args[: args.index("--")] if "--" in args else args
+        ctx.meta["headway.json"] = "--json" in ours  # also where the words behind it are wrong
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            if not ctx.meta["headway.json"]:
+                raise
+            ctx.exit(fail(ctx, Refused("usage", error.format_message())))
         except HeadwayError as error:
             ctx.exit(fail(ctx, error))
+        except OSError as error:
+            if (failed := of_disk(error)) is None:
+                raise
+            ctx.exit(fail(ctx, failed))
         except KeyboardInterrupt:
             ctx.exit(130)
 
@@ -133,7 +148,22 @@ def cli(ctx: click.Context, home: Path | None) -> None:
 
 
 def main() -> None:
+    open_streams()
     cli(prog_name="headway")
+
+
+def open_streams() -> None:
+    """A standard stream that whoever started us has closed is /dev/null: for us, and for what we run."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is not None:
+            continue
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, number)
+        if null == number:
+            os.set_inheritable(number, True)
+        else:
+            os.close(null)
+        setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
 
 
 if __name__ == "__main__":

@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
-from headway.cli.add import AfterDashes, usable
-from headway.cli.ask import Session, json_flag, pass_session, tell
+from headway.cli.add import AfterDashes
+from headway.cli.ask import Session, fail, json_flag, pass_session, tell
 from headway.cli.duration import FOREVER, Duration
 from headway.cli.foreground import CANNOT_EXECUTE, NOT_FOUND, find_program, foreground
 from headway.cli.place import Place, Row, give_back, inside_of, watch
 from headway.cli.saying import Priority
 from headway.cli.tables import age
+from headway.core.names import usable
+from headway.errors import Refused
 
 
 @click.command(cls=AfterDashes, options_metavar="[OPTIONS] [ACTIVITY] -- CMD...")
@@ -59,7 +61,8 @@ def run(ctx: click.Context, session: Session, /, activity: tuple[str, ...], **gi
     _check_usage(argv, activity, given)
     program, wrong = find_program(argv[0])
     if wrong:
-        tell(f"headway: {program}: {'no such program' if wrong == NOT_FOUND else 'it cannot be executed'}.")
+        words = "no such program" if wrong == NOT_FOUND else "it cannot be executed"
+        fail(ctx, Refused("cannot_start", f"{program}: {words}.", program=program))
         ctx.exit(wrong)
     client, quiet = session.client(), bool(given["quiet"])
     if (outer := inside_of(client, os.environ)) is not None:

@@ -110,5 +110,16 @@ def said_body(given: dict[str, Any]) -> dict[str, Any]:
     for key, value in given.items():
         if value is None or value == ():
             continue
-        body[key] = dict(value) if key == "labels" else list(value) if isinstance(value, tuple) else value
+        body[key] = (
+            pairs("--label", value) if key == "labels" else list(value) if isinstance(value, tuple) else value
+        )
     return body
+
+
+def pairs(option: str, given: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Raises: click.UsageError, for a name that was given two values."""
+    found: dict[str, str] = {}
+    for name, value in given:
+        if found.setdefault(name, value) != value:
+            raise click.UsageError(f"{option} {name} is given twice: {found[name]!r} and {value!r}.")
+    return found

@@ -22,6 +22,10 @@ COLOURS = {
     "failed": "red", "lost": "red", "cancelled": "red",
 }  # fmt: skip
 WIDTH = 80
+LAST_MIN, NAME_MIN = (
+    20,
+    12,
+)  # columns of a table that are left to its last column, and to a long one before it
 STEERING = re.compile(r"\x1b(?!\[[0-9;]*m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]")  # \n, \t and colours stay
 
 
@@ -60,16 +64,24 @@ def width() -> int | None:
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]], state_at: int | None = None) -> None:
     """Columns as wide as needed; the last one takes what is left of the terminal and is cut there.
 
+    Where that would be too little, the widest of the others is cut too.
+
     Args:
         state_at: the column that holds a state word, for its colour.
     """
-    cells = [[str(cell) if cell is not None else "-" for cell in row] for row in rows]
+    cells = [[str(cell).replace("\n", " ") if cell is not None else "-" for cell in row] for row in rows]
     widths = [max(len(row[n]) for row in [list(head), *cells]) for n in range(len(head))]
     limit = width()
-    room = None if limit is None else max(20, limit - sum(widths[:-1]) - 2 * (len(head) - 1))
+    room = None
+    if limit is not None:
+        left = limit - sum(widths[:-1]) - 2 * (len(head) - 1)
+        if left < LAST_MIN and len(widths) > 1:
+            widest = max(range(len(widths) - 1), key=lambda n: (n != state_at, widths[n]))
+            widths[widest] = max(NAME_MIN, widths[widest] + left - LAST_MIN)
+        room = max(LAST_MIN, limit - sum(widths[:-1]) - 2 * (len(head) - 1))
     for number, row in enumerate([list(head), *cells]):
-        parts = [cell.ljust(widths[n]) for n, cell in enumerate(row[:-1])]
-        last = row[-1] if room is None or len(row[-1]) <= room else row[-1][: room - 1] + "…"
+        parts = [cut(cell, widths[n]).ljust(widths[n]) for n, cell in enumerate(row[:-1])]
+        last = row[-1] if room is None else cut(row[-1], room)
         if number and state_at is not None:
             parts[state_at] = paint(parts[state_at], row[state_at])
         line("  ".join((*parts, last)).rstrip())
@@ -79,6 +91,10 @@ def none(words: str) -> None:
     """Says on a terminal that there is nothing to list; programs get nothing."""
     if sys.stdout.isatty():
         line(words)
+
+
+def cut(text: str, columns: int) -> str:
+    return text if len(text) <= columns else text[: columns - 1] + "…"
 
 
 def age(seconds: float | None) -> str:

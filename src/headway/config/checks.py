@@ -12,9 +12,9 @@ from headway.config.jobs import after_problems, cycle_problems, job_problems
 from headway.config.placeholders import OURS as OURS_IN_TEXTS
 from headway.config.problems import Problem, did_you_mean
 from headway.config.schema import Config, DeviceConfig, Holder, ServiceConfig, WindowConfig
+from headway.core.names import is_like_an_id
 from headway.core.units import size_text
 
-ID = re.compile(r"j\d+")  # a holder is found by its id or by its name
 DeviceTotals = Mapping[str, int | None]
 
 
@@ -43,7 +43,7 @@ def crossed(
     for name in sorted(set(config.vars) & set(OURS_IN_TEXTS)):
         yield Problem(("vars", name), f"{{{name}}} is filled in by Headway itself: choose another name")
     for kind in ("service", "job"):
-        for name in filter(ID.fullmatch, getattr(config, kind)):
+        for name in filter(is_like_an_id, getattr(config, kind)):
             yield Problem((kind, name), f"{name} is what the id of a job looks like: choose another name")
     yield from _ports(config)
     if config.headway.backoff_min > config.headway.backoff_max:

@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo, WithJsonSchema
 
 from headway.config.calendar import cron_error
+from headway.core.names import NAME_PATTERN
 from headway.core.units import duration_text, parse_duration, parse_size, size_text
 
-NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 LONGEST_S = 366 * 86400.0
 LARGEST_BYTES = 1 << 50
 PRIORITY_WORDS = {"background": 20, "normal": 50, "high": 80}

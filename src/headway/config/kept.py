@@ -22,11 +22,14 @@ def keep(config: Config, place: Path) -> None:
     with suppress(OSError):
         if place.exists() and place.read_text("utf-8") == text:
             return
-        with os.fdopen(
-            os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-        ) as out:
-            out.write(text)
-        new.replace(place)
+        try:
+            with os.fdopen(
+                os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+            ) as out:
+                out.write(text)
+            new.replace(place)
+        finally:
+            new.unlink(missing_ok=True)  # a start on a full disk is tried again and again
 
 
 def loaded(file: Path, place: Path, again: bool) -> tuple[Config, list[str]]:

@@ -12,8 +12,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from headway.config.fields import NAME_PATTERN, VAR_PATTERN
+from headway.config.fields import VAR_PATTERN
 from headway.config.schema import NAMED, Config
+from headway.core.names import NAME_PATTERN
 
 Keys = tuple[str, ...]  # ("service", "chat", "memory", "awake")
 
@@ -70,11 +71,15 @@ def place(path: Keys) -> str:
     return " ".join(part for part in (table_name(table) if table else "", ".".join(key)) if part)
 
 
-def explained(error: ValidationError) -> Iterator[Problem]:
-    """pydantic's errors in our words."""
+def explained(error: ValidationError, inside: Keys = ()) -> Iterator[Problem]:
+    """pydantic's errors in our words.
+
+    Args:
+        inside: the table that was checked, where it was not the whole config; the paths begin there.
+    """
     for detail in error.errors(include_url=False):
         path = tuple(str(part) for part in detail["loc"] if part != "[key]")
-        yield Problem(path, _words(detail, path))
+        yield Problem(path, _words(detail, inside + path))
 
 
 def _words(detail: ErrorDetails, path: Keys) -> str:

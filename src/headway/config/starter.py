@@ -86,12 +86,20 @@ def written(file: Path, text: str) -> None:
             file=str(file),
         ) from None
     except OSError as error:
-        raise ConfigThere(
-            f"{file} cannot be written ({error.strerror}). Write it elsewhere: `headway init FILE`.",
-            file=str(file),
-        ) from None
-    with os.fdopen(made, "w", encoding="utf-8") as out:
-        out.write(text)
+        raise _unwritable(file, error) from None
+    try:
+        with os.fdopen(made, "w", encoding="utf-8") as out:
+            out.write(text)
+    except OSError as error:
+        file.unlink()  # half a config is none, and would be in the way of the next try
+        raise _unwritable(file, error) from None
+
+
+def _unwritable(file: Path, error: OSError) -> ConfigThere:
+    return ConfigThere(
+        f"{file} cannot be written ({error.strerror}). Write it elsewhere: `headway init FILE`.",
+        file=str(file),
+    )
 
 
 def _devices(cards: Reading) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from headway.core.model import HolderId, JobSpec, Mode, Policy, ServiceSpec, Spec, WindowKind
@@ -16,11 +16,16 @@ Verb = JobVerb | Literal["wake", "sleep"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddJob:
-    """Queue a job. The loop gives the id."""
+    """Queue a job. The loop gives the id.
+
+    Args:
+        ask_key: the asker's own word for this one ask: asking again with it, soon, finds the same job.
+    """
 
     spec: JobSpec
     recipe: str | None = None
     hold: bool = False
+    ask_key: str | None = field(default=None, compare=False, repr=False)  # it says nothing of what is asked
     by: str = "unknown"
 
 

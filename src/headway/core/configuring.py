@@ -80,7 +80,8 @@ def said_mode(mode: Mode, by: str | None) -> Mode:
 def _service(d: Draft, spec: ServiceSpec) -> None:
     before = d.holders.get(spec.name)
     if not isinstance(before, Service):
-        d.put(Service(id=spec.name, spec=spec, forms=spec.forms, since_s=d.now_s))
+        runs = d.other.get("runs_had", d.base.runs_had).get(spec.name, 0)
+        d.put(Service(id=spec.name, spec=spec, forms=spec.forms, since_s=d.now_s, runs=runs))
         return
     now = at_once(before.spec, spec)
     forms, coming = with_learned(now.forms, before.forms), spec if now != spec else None
@@ -93,6 +94,7 @@ def forget_retired(d: Draft) -> None:
         service = d.holders[sid]
         if isinstance(service, Service) and service.retired and _is_over(d, service):
             d.touch(service.devices)  # what somebody else's server holds there is a stranger's from now on
+            d.set(runs_had={**d.other.get("runs_had", d.base.runs_had), sid: service.runs})
             d.drop(sid)
             d.event("service.forgotten", sid)
 

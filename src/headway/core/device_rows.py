@@ -61,7 +61,9 @@ def troubles(s: Snapshot) -> tuple[Trouble, ...]:
     """What keeps Headway from its work: store, meters, devices, holders that failed or keep their memory."""
     found = []
     if not s.store_ok:
-        found.append(Trouble(code="store_silent", sentence=sentence("store_silent", {})))
+        found.append(
+            Trouble(code="store_silent", sentence=sentence("store_silent", {"trouble": s.store_trouble}))
+        )
     if s.queue_hold is not None and s.queue_hold.crashes:
         words_ = f"{sentence('queue_held', {'crashes': s.queue_hold.crashes})}: `headway queue release`"
         found.append(Trouble(code="queue_held", sentence=words_))

@@ -160,6 +160,7 @@ class HostRead:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState:
     ok: bool
+    trouble: str | None = None  # in words, as far as it is known
 
 
 Fact = (

@@ -93,8 +93,11 @@ def fold(d: Draft, fact: Fact) -> None:
         case HostRead():
             floors.read(d, fact)
         case StoreState():
-            d.set(store_ok=fact.ok)
-            d.event("store.speaks" if fact.ok else "store.silent", None)
+            d.set(store_ok=fact.ok, store_trouble=fact.trouble)
+            if fact.ok:
+                d.event("store.speaks", None)
+            else:
+                d.event("store.silent", None, trouble=fact.trouble)
 
 
 # ---------------------------------------------------------------- what was decided

@@ -146,7 +146,7 @@ def _find(d: Draft, target: str) -> Lease | Reply:
     number = target[1:]
     if target[:1] in ("L", "C") and number.isdigit() and int(number) < _next(d):
         return refused(d, "lease_over", target=target)
-    return refused(d, found, target=target)
+    return refused(d, found, target=target, kind="lease")
 
 
 def _asked_before(d: Draft, command: AskLease) -> Lease | None:

@@ -16,6 +16,8 @@ from headway.core.actions import Move as Move
 from headway.core.actions import OpenGate as OpenGate
 from headway.core.actions import Signal as Signal
 from headway.core.actions import Verdict as Verdict
+from headway.core.losses import Exit as Exit
+from headway.core.losses import Lost as Lost
 from headway.core.machine import NO_GAUGES as NO_GAUGES
 from headway.core.machine import NO_ROOM as NO_ROOM
 from headway.core.machine import DiskRoom as DiskRoom
@@ -49,22 +51,6 @@ from headway.core.spec import Step as Step
 from headway.core.spec import Window as Window
 from headway.core.spec import WindowKind as WindowKind
 from headway.core.spec import Wish as Wish
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
-    """How the leader of a run ended. `code` is negative for a signal."""
-
-    code: int
-    peak_host_bytes: int | None = None
-    at_s: float | None = None  # boottime
-    error: str | None = None  # why the command could not be executed at all
-    last_lines: tuple[str, ...] = ()  # of its log, where it ended badly
-    out_of_memory: bool = False  # its log says so
-
-    @property
-    def last_line(self) -> str | None:
-        return self.last_lines[-1] if self.last_lines else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,22 +179,13 @@ class Service(Holder):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lost:
-    """A stretch of work that was done after the last saved point, and is gone."""
-
-    run: str | None
-    cause: str  # a holder that needed the room, or the code of what ended it
-    lost_s: float
-    at_ran_s: float  # its running time when that happened
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Holder):
     """A queued or running command."""
 
     spec: JobSpec
     kind: Kind = "job"
     recipe: str | None = None  # the [job.NAME] it came from
+    ask_key: str | None = None  # asking again with the same one, soon, finds this job
     lane: str = "gpu"
     key: float = 0.0  # rank: smaller is sooner
     enqueued_s: float = 0.0
@@ -380,6 +357,9 @@ class Snapshot:
     named: Mapping[str, tuple[HolderId, ...]] = field(default_factory=dict)  # jobs by name and by recipe
     followers: frozenset[HolderId] = frozenset()  # jobs that follow another one and have not begun
     next_job: int = 1  # ids are never reused
+    runs_had: Mapping[HolderId, int] = field(
+        default_factory=dict
+    )  # by services that are not there, or once were not
     next_lease: int = 1  # of leases and claims
     fencing: int = 0  # of the last grant
     outlooks: Mapping[HolderId, Outlook] = field(default_factory=dict)  # what to expect of each service
@@ -389,6 +369,7 @@ class Snapshot:
     recipes_seen: frozenset[str] = frozenset()
     recipes: Mapping[str, JobSpec] = field(default_factory=dict)  # as the config last said
     store_ok: bool = True
+    store_trouble: str | None = None
     meter_trouble: str | None = None
     boot_id: str = ""
 

@@ -110,7 +110,11 @@ VERDICTS: Mapping[str, Phrase] = {
         help="headway move {id} --top",
         derive=the_only_one,
     ),
-    "store_silent": _p("the database does not answer, so nothing new is started", help="headway status"),
+    "store_silent": _p(
+        "{trouble} Until then nothing new is started",
+        "the database does not answer, so nothing new is started",
+        help="headway status",
+    ),
     "host_floor": _p(
         "{free_bytes} of main memory are free, and {floor_bytes} have to stay free, so nothing new starts",
         "too little main memory is free, so nothing new starts",

@@ -269,7 +269,9 @@ def demand_unknown(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
 
 def store_silent(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """Nothing is created without a row; a service's way back goes ahead with its intent in the journal."""
-    return Verdict(code="store_silent") if not s.store_ok and isinstance(want.holder, Job | Lease) else None
+    if s.store_ok or not isinstance(want.holder, Job | Lease):
+        return None
+    return Verdict(code="store_silent", facts={"trouble": s.store_trouble})
 
 
 def floor(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headway.core.notes import NOTES
 from headway.core.phrasebook import VERDICTS
-from headway.core.wording import Facts, Phrase, could_come_back, did, how_it_ended, still_held
+from headway.core.wording import Facts, Phrase, could_come_back, did, how_it_ended, nobody, still_held
 from headway.core.wording import phrase as _p
 
 # causes whose plainest words, behind "asked to be stopped:", would say the same once more
@@ -68,7 +68,7 @@ def _used(facts: Facts) -> Facts:
 # ------------------------------------------------------------- commands that were refused
 
 REFUSALS: Mapping[str, Phrase] = {
-    "not_found": _p("{target} is not known. `headway ps -a` lists what is.", "it is not known."),
+    "not_found": _p("{unknown}.", "it is not known.", derive=nobody),
     "ambiguous": _p("several are called {target}: give the id. `headway ps` lists them.", "give the id."),
     "unknown_after": _p("it should wait for {after}, which is not known. `headway ps -a` lists what is."),
     "already_ended": _p("{target} is over ({ended}). {again}.", "it is over. {again}.", derive=_again),
@@ -175,7 +175,8 @@ REFUSALS: Mapping[str, Phrase] = {
     "too_many_windows": _p("there are {limit} windows already. `headway window stop` ends one."),
     "not_a_service": _p("{target} is not a service. `headway service ls` lists them.", "that is no service."),
     "store_silent": _p(
-        "the database does not answer, so nothing was changed. Try again, or see `headway status`."
+        "{trouble} Nothing was changed.",
+        "the database does not answer, so nothing was changed. Try again, or see `headway status`.",
     ),
 }
 
@@ -266,7 +267,8 @@ EVENTS: Mapping[str, Phrase] = {
     "device.trouble": _p("{device} cannot be read: {trouble}", "a device cannot be read"),
     "meter.silent": _p("the meter does not answer: {trouble}", "the meter does not answer"),
     "meter.speaks": _p("the meter answers again"),
-    "store.silent": _p("the database does not answer; nothing new is started"),
+    "store.silent": _p("{trouble} Until then nothing new is started",
+                       "the database does not answer; nothing new is started"),
     "store.speaks": _p("the database answers again"),
     "daemon.started": _p("daemon started; {known} from before", "daemon started", derive=_known),
     "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),

@@ -38,6 +38,7 @@ from headway.core.worked import ran_s
 
 QUEUE_MAX = 100_000  # jobs that wait, held ones too
 JOB_LANES = ("gpu", "cpu", "held")
+ASKED_AGAIN_MAX = 1000  # jobs that came between an ask and the same ask again, at most
 TOLD_MAX = 20  # changes of a config that the audit names
 
 
@@ -99,6 +100,8 @@ def _set_prod_only(d: Draft, command: SetProdOnly) -> Reply:
 
 
 def _add(d: Draft, command: AddJob) -> Reply:
+    if (before := _asked_before(d, command.ask_key)) is not None:
+        return accepted(d, before.id, name=before.spec.name, held=before.wish == "hold")
     if command.spec.name in d.services:
         return refused(d, "name_taken", name=command.spec.name)
     waiting = sum(len(d.lanes[lane] if lane in d.lanes else d.base.queue.get(lane, ())) for lane in JOB_LANES)
@@ -107,14 +110,25 @@ def _add(d: Draft, command: AddJob) -> Reply:
     for word in (*command.spec.after, *command.spec.after_ok):
         if find_job(word, d.view()) is None:
             return refused(d, "unknown_after", after=word)
-    job = _enqueue(d, command.spec, command.recipe, command.hold, command.by)
+    job = _enqueue(d, command.spec, command.recipe, command.hold, command.by, command.ask_key)
     for word in (*command.spec.after, *command.spec.after_ok):
         if (other := find_job(word, d.view(), d.holders[job.id])) is not None:
             hold_followers(d, other.id)  # one that follows what is over already is held as well
     return accepted(d, job.id, name=job.spec.name, held=d.holders[job.id].wish == "hold")
 
 
-def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -> Job:
+def _asked_before(d: Draft, ask_key: str | None) -> Job | None:
+    """The job that this ask made already: its answer was lost with a daemon. Only the newest are looked at."""
+    if ask_key is None:
+        return None
+    number = int(d.other.get("next_job", d.base.next_job))
+    newest = (d.holders.get(f"j{n}") for n in range(number - 1, max(0, number - 1 - ASKED_AGAIN_MAX), -1))
+    return next((job for job in newest if isinstance(job, Job) and job.ask_key == ask_key), None)
+
+
+def _enqueue(
+    d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str, ask_key: str | None = None
+) -> Job:
     number = int(d.other.get("next_job", d.base.next_job))
     d.set(next_job=number + 1)
     job = Job(
@@ -127,6 +141,7 @@ def _enqueue(d: Draft, spec: JobSpec, recipe: str | None, hold: bool, by: str) -
         forms=spec.forms,
         since_s=d.now_s,
         recipe=recipe,
+        ask_key=ask_key,
         lane="cpu" if spec.count == 0 else "gpu",
         key=rank_key(d.now_s, spec.priority) + number * ARRIVAL_S,
         enqueued_s=d.now_s,

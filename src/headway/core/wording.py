@@ -6,10 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from headway.core.names import shown
 from headway.core.units import duration, size
 from headway.core.words import DID
 
 Facts = Mapping[str, Any]
+LISTS = {  # kind -> the command that lists all of it
+    "job": "headway ps -a",
+    "service": "headway service ls",
+    "lease": "headway lease ls -a",
+    "claim": "headway lease ls -a",
+    "window": "headway window ls",
+}
+INITIALS = {"j": "job", "L": "lease", "C": "claim", "w": "window"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,3 +104,23 @@ def how_it_ended(facts: Facts) -> Facts:
     if not isinstance(code, int):
         return {}
     return {"exit": f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"}
+
+
+def unknown(target: str, kind: str | None = None) -> str:
+    """That nobody is called so, and what lists those who could have been meant.
+
+    Args:
+        kind: what was asked for; None: anything, and an id says by its letter what it is.
+    """
+    if kind is None and target[1:].isdigit():
+        kind = INITIALS.get(target[0])
+    if kind is None:
+        lists = f"`{LISTS['job']}` lists jobs, `{LISTS['service']}` services, `{LISTS['lease']}` leases and claims"
+    else:
+        lists = f"`{LISTS[kind]}` lists what there is"
+    return f"no {kind or 'id or name'} {shown(target)} is known. {lists}."
+
+
+def nobody(facts: Facts) -> Facts:
+    target = facts.get("target")
+    return {} if target is None else {"unknown": unknown(str(target), facts.get("kind")).removesuffix(".")}

@@ -29,6 +29,7 @@ from headway.core.model import (
     Snapshot,
     Window,
 )
+from headway.core.names import is_like_an_id
 from headway.daemon.act import hook_id
 from headway.daemon.run_ends import run_seen
 from headway.ports import Runs, Saved
@@ -62,6 +63,7 @@ INSTANTS = (
     "follows_s",
 )
 FIRST_REV = 1
+UNREAD = "not read since this daemon began; if that stays, it is gone from the machine or from the config"
 TOLD = "told"  # how the last daemon ended; "": not by our word, as far as the database knows
 RUNS_KEPT = 200  # ended runs whose files and logs stay
 OUTCOME_S = (
@@ -98,23 +100,17 @@ def adopt(
             something shows that they are not awake.
     """
     meta = saved.meta
+    shift_s, had = _shift(meta, runs.boot_id, now_s, wall_s), _runs_had(runs)
     mode = _mode(meta, config_mode)
-    shift_s = _shift(meta, runs.boot_id, now_s, wall_s)
     base = Snapshot(
         now_s=now_s,
         booted_s=now_s,
         policy=policy,
         mode=mode,
         mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
-        prod_only_by=meta.get("prod_only_by") or None,
-        **_dated(meta, shift_s),
-        next_job=int(meta.get("next_job", "1")),
-        next_lease=int(meta.get("next_lease", "1")),
-        fencing=int(meta.get("fencing", "0")),
-        next_window=int(meta.get("next_window", "1")),
-        recipes_seen=frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
-        recipes=_recipes(meta),
         boot_id=runs.boot_id,
+        **_dated(meta, shift_s),
+        **_counted(meta, had),
     )
     draft = Draft(base, now_s)
     for _, kind, doc in saved.holders:
@@ -131,6 +127,9 @@ def adopt(
     for pending in rowless:  # the store has been silent since the first start of all
         if pending.holder in draft.holders:
             _restore(draft, pending, runs, pending.holder in open_services)
+    for hid in sorted(had.keys() & draft.holders.keys()):
+        if draft.holders[hid].runs < had[hid]:
+            draft.put(replace(draft.holders[hid], runs=had[hid]))
     adopted = Adopted(draft=draft, snapshot=base)
     _see_runs(adopted, runs)
     _end_of_another_boot(draft)
@@ -140,6 +139,34 @@ def adopt(
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
     adopted.snapshot = draft.done()
     return adopted
+
+
+def _counted(meta: Mapping[str, str], had: Mapping[HolderId, int]) -> dict[str, Any]:
+    """What has no instants in it: numbers that are never given again, and what was said before."""
+    jobs = [int(hid[1:]) for hid in had if is_like_an_id(hid)]
+    return {
+        "next_job": max(int(meta.get("next_job", "1")), *(number + 1 for number in jobs), 1),
+        "runs_had": {hid: number for hid, number in had.items() if not is_like_an_id(hid)},
+        "next_lease": int(meta.get("next_lease", "1")),
+        "fencing": int(meta.get("fencing", "0")),
+        "next_window": int(meta.get("next_window", "1")),
+        "recipes_seen": frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
+        "recipes": _recipes(meta),
+        "prod_only_by": meta.get("prod_only_by") or None,
+    }
+
+
+def _runs_had(runs: Runs) -> dict[HolderId, int]:
+    """By holder the highest number of a run whose files are there, also where no row knows of it any more.
+
+    A run of such a number would be taken for that one, which ended long ago.
+    """
+    found: dict[HolderId, int] = {}
+    for run_id in runs.known():
+        hid, _, number = run_id.rpartition(".")
+        if number.isascii() and number.isdigit():
+            found[hid] = max(found.get(hid, 0), int(number))
+    return found
 
 
 def _recipes(meta: Mapping[str, str]) -> dict[str, JobSpec]:
@@ -153,7 +180,7 @@ def _know_devices(draft: Draft) -> None:
         moving = draft.pending.get(holder.id)
         for device in (*holder.devices, *(moving.devices if moving else ())):
             name = device.rpartition("/")[2]
-            draft.devices.setdefault(device, Device(id=device, name=name, trouble="not_read_yet"))
+            draft.devices.setdefault(device, Device(id=device, name=name, trouble=UNREAD))
 
 
 def _windows(meta: Mapping[str, str], shift_s: float) -> tuple[Window, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 
 from headway.core import wishes
 from headway.core.commands import Command, Reply
@@ -96,12 +95,12 @@ class Loop:
         self._do(decision, creating=True, saved=saved)
         for answer, reply in replies:
             if not reply.done():
-                reply.set_result(answer if saved else replace(answer, code="store_silent", accepted=False))
+                reply.set_result(answer if saved else self._recorder.unsaved(answer))
         return decision
 
     def _apply(self, draft: Draft, command: Command) -> Reply:
         if not self._recorder.ok:
-            return Reply(accepted=False, code="store_silent", facts={}, rev=self._s.rev)
+            return self._recorder.unsaved(Reply(accepted=False, code="", facts={}, rev=self._s.rev))
         return wishes.apply(draft, command)
 
     def _do(self, decision: Decision, creating: bool, saved: bool = True) -> None:

@@ -6,13 +6,15 @@ import asyncio
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from headway.core import codec
+from headway.core.commands import Reply
 from headway.core.configuring import said_mode
 from headway.core.draft import Draft
 from headway.core.facts import Fact, MoveAnswered, StoreState
 from headway.core.model import Event, Move, Pending, Service, Snapshot
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, StoreFailed
 from headway.ports import Batch, Clock, Journal, RequestLine, Store
 
 SILENT_S = 0.25
@@ -33,7 +35,10 @@ IN_META = frozenset(
 
 
 class Recorder:
-    """Owns what is not saved yet. `ok` is False from the first commit that is late or fails until one works."""
+    """Owns what is not saved yet. `ok` is False from the first commit that is late or fails until one works.
+
+    `trouble` says why, as far as that is known: nothing is of one that is only late.
+    """
 
     def __init__(self, store: Store, journal: Journal, clock: Clock, told: Callable[[Event], None]) -> None:
         self._store, self._journal, self._clock, self._told = store, journal, clock, told
@@ -51,6 +56,7 @@ class Recorder:
         )  # entries in the journal; an earlier daemon's count as one
         self._covered = 0  # of these, those whose rows are in the batch under way
         self.ok = True
+        self.trouble: str | None = None
 
     def facts(self) -> list[Fact]:
         """What became of the store since the last turn."""
@@ -116,6 +122,10 @@ class Recorder:
         return MoveAnswered(
             holder=move.holder, to=move.form, run_id=move.run_id, error="store_silent", facts={}, refused=True
         )
+
+    def unsaved(self, reply: Reply) -> Reply:
+        """The answer to a command that could not be saved, whatever it would have been."""
+        return replace(reply, accepted=False, code="store_silent", facts={"trouble": self.trouble})
 
     # ---------------------------------------------------------------- inside
 
@@ -183,7 +193,9 @@ class Recorder:
         """Look at the commit under way; what was in a failed one is written again with the next."""
         if self._under_way is None or not self._under_way.done():
             return
-        failed = self._under_way.cancelled() or self._under_way.exception() is not None
+        cancelled = self._under_way.cancelled()
+        error = None if cancelled else self._under_way.exception()
+        failed = cancelled or error is not None
         self._under_way = None
         if failed:
             rows, gone, intents, events, requests, offsets, meta = self._in_batch
@@ -196,9 +208,9 @@ class Recorder:
             with suppress(HeadwayError, OSError):
                 self._journal.clear()
                 self._journaled = self._covered = 0
-        self._set(not failed)
+        self._set(not failed, str(error) if isinstance(error, StoreFailed) else None)
 
-    def _set(self, ok: bool) -> None:
-        if ok != self.ok:
-            self.ok = ok
-            self._new_facts.append(StoreState(ok=ok))
+    def _set(self, ok: bool, trouble: str | None = None) -> None:
+        if (ok, trouble) != (self.ok, self.trouble):
+            self.ok, self.trouble = ok, trouble
+            self._new_facts.append(StoreState(ok=ok, trouble=trouble))

@@ -88,5 +88,8 @@ def write_spec(path: Path, spec: Spec) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file so that readers see the old or the new one, never a part. Raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(data)
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

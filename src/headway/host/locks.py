@@ -11,7 +11,11 @@ TRIES, PAUSE_S = 20, 0.005  # somebody who only looks holds it for microseconds
 
 
 def take_lock(path: Path) -> int | None:
-    """Hold the lock until the returned descriptor is closed, with our pid in the file; None: another holds it."""
+    """Hold the lock until the returned descriptor is closed, with our pid in the file; None: another holds it.
+
+    Raises:
+        OSError: the file cannot be made or written.
+    """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(TRIES):
         try:
@@ -19,8 +23,12 @@ def take_lock(path: Path) -> int | None:
         except OSError:
             time.sleep(PAUSE_S)
             continue
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(handle)
+            raise OSError(error.errno, error.strerror, str(path)) from None  # it does not say which file
         return handle
     os.close(handle)
     return None

@@ -18,6 +18,7 @@ from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
 from headway.core.model import Snapshot
 from headway.core.phrases import told
+from headway.core.wording import unknown
 from headway.errors import NotFound
 
 router = APIRouter(prefix="/api/v1", tags=["history"])
@@ -70,7 +71,7 @@ async def history(
     holder = _holder(parts, target)
     rows = await parts.reader.events(holder, *((after, limit) if last is None else (NEWEST, last)))
     if not rows and holder is not None and not await _was(parts, holder):
-        raise NotFound(f"no id or name {target!r} is known. `headway ps -a` lists them.", target=target)
+        raise NotFound(unknown(target or ""), target=target)
     more = rows[-1]["id"] if last is None and len(rows) == limit else None
     return answer(
         tuple[EventLine, ...],

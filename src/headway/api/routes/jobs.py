@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -25,9 +24,7 @@ from headway.core.phrases import sentence
 from headway.errors import NotFound, Refused
 
 router = APIRouter(prefix="/api/v1/jobs", tags=["jobs"])
-NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")  # as in the config
 State = Annotated[str, Field(pattern=f"^({'|'.join(words.JOB_STATES)})$")]
-NAME_WORDS = "write up to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or a digit"
 
 
 @router.get("", response_model=rows.JobPage)
@@ -87,7 +84,9 @@ async def add(
     spec = _spec(parts, body)
     if body.dry_run:
         return answer(Accepted, _would_be(parts, spec), 200)
-    reply = await parts.submit(AddJob(spec=spec, recipe=body.recipe, hold=body.hold, by=peer.name))
+    reply = await parts.submit(
+        AddJob(spec=spec, recipe=body.recipe, hold=body.hold, ask_key=body.ask_key, by=peer.name)
+    )
     check(reply)
     added = parts.hub.snapshot.holders.get(reply.holder or "")
     warning = _never_fits(parts, added) if isinstance(added, Job) else None
@@ -158,9 +157,9 @@ def _spec(parts: Parts, body: AddBody) -> JobSpec:
                 f"no recipe [job.{body.recipe}] in the config; it has: {known}.", target=body.recipe
             )
     else:
-        fields = body.model_dump(exclude_none=True, exclude={"recipe", "hold", "dry_run", *Said.model_fields})
-        if body.name is not None and not NAME.fullmatch(body.name):
-            raise Refused("invalid_job", f"the name {body.name!r} cannot be used: {NAME_WORDS}.")
+        fields = body.model_dump(
+            exclude_none=True, exclude={"recipe", "hold", "dry_run", "ask_key", *Said.model_fields}
+        )
         if isinstance(body.gpu, int) or body.gpu == "0":
             fields["gpu"] = f"{body.gpu}B"  # a number is bytes; a text says its unit
         try:
