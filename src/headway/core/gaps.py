@@ -116,5 +116,5 @@ def taken(d: Draft, sid: HolderId, cause: HolderId | None) -> None:
         return
     facts = {"job": job.id, "quiet_s": d.now_s - quiet_since_s(service), "costs": asdict(costs(job, service))}
     if not job.rushed and outlook is not None and outlook.quiet is not None:
-        facts |= moment(job, service, outlook).facts()
+        facts |= {"seen_s": d.now_s - outlook.at_s, **moment(job, service, outlook).facts()}
     d.event("gap.taken", sid, **facts)
