@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Final
 
@@ -111,10 +111,12 @@ def unheard(service: Service, s: Snapshot) -> bool:
 def taken(d: Draft, sid: HolderId, cause: HolderId | None) -> None:
     """Tell of a model that is put aside for a job, with what is expected of it and what it costs: it can be checked."""
     service, job = d.holders.get(sid), d.holders.get(cause or "")
-    outlook = d.other.get("outlooks", d.base.outlooks).get(sid)
+    outlook = d.view().outlooks.get(sid)
     if not isinstance(service, Service) or not isinstance(job, Job) or service.form != service.top:
         return
     facts = {"job": job.id, "quiet_s": d.now_s - quiet_since_s(service), "costs": asdict(costs(job, service))}
     if not job.rushed and outlook is not None and outlook.quiet is not None:
         facts |= {"seen_s": d.now_s - outlook.at_s, **moment(job, service, outlook).facts()}
     d.event("gap.taken", sid, **facts)
+    if outlook is not None:
+        d.set(outlooks={**d.view().outlooks, sid: replace(outlook, taken=facts)})

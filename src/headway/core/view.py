@@ -6,6 +6,7 @@ Ages are in seconds and sizes in bytes; the readers make them into words.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from itertools import islice
 from typing import Any
 
@@ -15,6 +16,7 @@ from headway.core.device_rows import devices as devices
 from headway.core.device_rows import troubles as troubles
 from headway.core.draft import LEASE_LANE
 from headway.core.eta import lengths
+from headway.core.gap_rows import gap_row
 from headway.core.job_rows import NONE, Known, job_fields, running_facts
 from headway.core.job_rows import outlook as outlook
 from headway.core.model import Holder, HolderId, Job, Lease, Service, Snapshot, Verdict
@@ -27,6 +29,7 @@ from headway.core.rows import (
     LeaseRow,
     Overview,
     Row,
+    ServiceDetail,
     ServiceRow,
     Why,
 )
@@ -104,6 +107,8 @@ def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
         return Verdict(code="held", facts={"by": holder.wish_by})
     if _waiting(holder) or holder.form is None:
         return None
+    if (outlook := s.outlooks.get(holder.id)) is not None and outlook.taken:
+        return Verdict(code="gap_taken", facts=outlook.taken)
     return Verdict(code="shadow" if s.mode == "shadow" else "aside")  # where no request wakes it
 
 
@@ -183,6 +188,17 @@ def row(hid: str, s: Snapshot, verdicts: Verdicts) -> Row | DeviceRow | None:
 
 def job_row(job: Job, s: Snapshot, verdicts: Verdicts, known: Known = NONE) -> JobRow:
     return JobRow(**_common(job, s, verdicts), **job_fields(job, s, known))
+
+
+def detail(hid: str, s: Snapshot, verdicts: Verdicts) -> Row | DeviceRow | None:
+    """The row of one that somebody asks about, with all that is known of it."""
+    holder = s.holders.get(hid)
+    return service_detail(holder, s, verdicts) if isinstance(holder, Service) else row(hid, s, verdicts)
+
+
+def service_detail(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceDetail:
+    row = service_row(service, s, verdicts)
+    return ServiceDetail(**{f.name: getattr(row, f.name) for f in fields(row)}, gap=gap_row(service, s))
 
 
 def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow:
