@@ -51,14 +51,15 @@ def costs(job: Holder, service: Service, s: Snapshot) -> Costs:
 def _hides_park(job: Holder, service: Service, parked: FormName | None, s: Snapshot) -> bool:
     """May the model wake beside the park, and is there room for both? Then steps begins the wake at once."""
     found = rule(job, job.top, parked) if parked is not None else None
-    needs = (fit.need(job, job.top), fit.need(service, service.top))
-    if found is None or not found.overlaps_start or needs[0] is None or needs[1] is None:
+    works_bytes, awake_bytes = fit.need(job, job.top), fit.need(service, service.top)
+    if found is None or not found.overlaps_start or works_bytes is None or awake_bytes is None:
         return False
+    both_bytes = works_bytes + awake_bytes
     devices = [s.devices.get(device) for device in service.devices]
     return all(
         device is not None
         and device.total_bytes is not None
-        and sum(needs) <= device.total_bytes - device.foreign_bytes - fit.reserve_bytes(device, False, s)
+        and both_bytes <= device.total_bytes - device.foreign_bytes - fit.reserve_bytes(device, False, s)
         for device in devices
     )
 
