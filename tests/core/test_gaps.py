@@ -10,7 +10,7 @@ import pytest
 from headway.core import gaps
 from headway.core.decide import decide
 from headway.core.forecast import Answer, Forecast, Quiet
-from headway.core.model import Form, Job, Move, Policy, Service, Verdict
+from headway.core.model import Form, Job, Move, Policy, Service, Verdict, Waiting
 from headway.core.pauses import Table
 from headway.core.worth import Costs
 from tests.core.make import T0_S, Scene, gib, job_spec, outlook, service_spec
@@ -116,7 +116,7 @@ JOB_FORMS = (
 def swap(found: Scene, form: str = "stopped") -> Costs:
     job, chat = found.s.holders["train"], found.s.service("chat")
     assert chat is not None
-    return gaps.costs(replace(job, form=form), chat)
+    return gaps.costs(replace(job, form=form), chat, found.s)
 
 
 def test_a_swap_takes_what_it_took_before() -> None:
@@ -130,6 +130,32 @@ def test_what_was_never_measured_is_as_declared_or_else_a_guess() -> None:
     moves = tuple(replace(move, takes_s=9.0) if move.to == "asleep" else move for move in SLEEPS.moves)
     assert swap(scene()) == Costs()
     assert swap(scene(service=replace(SLEEPS, moves=moves))) == replace(Costs(), sleep_s=9.0)
+
+
+ROOM = {
+    # name: (GiB of the device, the job, is its park hidden?)
+    "both fit side by side": (40, PARKS, True),
+    "both would not fit": (24, PARKS, False),
+    "both fit, and the reserve does not": (31, PARKS, False),
+    "nobody knows what it takes": (40, job_spec(running=None, parked=1), False),
+}
+
+
+@pytest.mark.parametrize(("total", "job", "hidden"), ROOM.values(), ids=ROOM.keys())
+def test_a_park_is_hidden_behind_the_wake_where_there_is_room_for_both(
+    total: int, job: Any, hidden: bool
+) -> None:
+    found = Scene(total).service(SLEEPS).job(job, "stopped").read()
+    assert swap(found).hides_park is hidden
+
+
+@pytest.mark.parametrize(("total", "begins"), [(40, True), (24, False)])
+def test_and_there_the_wake_begins_while_the_job_still_parks(total: int, begins: bool) -> None:
+    asked = {"attended": Waiting(n=1, since_s=T0_S - 1.0)}
+    found = Scene(total).service(SLEEPS, "asleep", demand=asked).job(PARKS)
+    found.under_way("train", "running", "parked").read()
+    moves = [action for action in decide(found.s).actions if isinstance(action, Move)]
+    assert [(move.holder, move.form) for move in moves] == ([("chat", "awake")] if begins else [])
 
 
 SAVES = {

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from headway.api.parts import Parts
 from headway.api.troubles import loop_age_s, troubles_of
 from headway.core import rows, view
+from headway.core.model import Snapshot
 from headway.ports import Pulse
 
 MEDIA = "text/plain; version=0.0.4; charset=utf-8"
@@ -54,6 +55,7 @@ class _Now(Collector):
         yield _turns(pulse)
         yield _gauge("headway_jobs", "Jobs that are not over, by state.", "state", head.jobs)
         yield from _services(view.services(snapshot, self._parts.hub.verdicts))
+        yield from _waits(snapshot)
         yield from _devices(head.devices)
         if (host := self._parts.host()) is not None:
             yield from _host(host)
@@ -111,6 +113,29 @@ def _services(services: tuple[rows.ServiceRow, ...]) -> Iterator[Metric]:
     yield state
     for name, words, read in figures:
         yield _figures("service", name, words, ((row.name, read(row)) for row in services))
+
+
+def _waits(s: Snapshot) -> Iterator[Metric]:
+    """What waiting for each service came to, and what it costs now."""
+    seen = sorted(s.outlooks.items())
+    for name, words, figures in (
+        (
+            "waiting_share",
+            "Share of the requests of 24 hours that waited for it.",
+            [one.waits[1].share for _, one in seen],
+        ),
+        (
+            "mean_wait_seconds",
+            "What those of 24 hours waited on average.",
+            [one.waits[1].mean_s for _, one in seen],
+        ),
+        (
+            "wait_price",
+            "Job time, in seconds, that a second of waiting must earn now.",
+            [one.price for _, one in seen],
+        ),
+    ):
+        yield _figures("service", name, words, zip((sid for sid, _ in seen), figures, strict=True))
 
 
 def _devices(devices: tuple[rows.DeviceRow, ...]) -> Iterator[Metric]:

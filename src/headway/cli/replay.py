@@ -19,6 +19,12 @@ HEAD = ("POLICY", "GPU", "ASLEEP", "MEAN WAIT", "P95", "P99", "WAITED", "SWAPS",
 @click.argument("log", type=click.Path(exists=True, path_type=Path))
 @click.option("--service", metavar="NAME", help="Whose requests, where the log has those of several.")
 @click.option(
+    "--config",
+    "file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A config whose knobs count, as a daemon would take them; --set goes before.",
+)
+@click.option(
     "--set",
     "settings",
     multiple=True,
@@ -56,6 +62,7 @@ def replay(ctx: click.Context, /, log: Path, service: str | None, as_json: bool,
     LOG is Headway's request log (a file, or its folder) or a trace: a .csv or .csv.gz with the columns arrival_s,
     service_s, finish, conversation, out_tokens.
     """
+    from headway.sim.replay.configured import configured
     from headway.sim.replay.plot import plot
     from headway.sim.replay.report import Setting, compared, replayed
     from headway.sim.replay.trace import read
@@ -64,7 +71,8 @@ def replay(ctx: click.Context, /, log: Path, service: str | None, as_json: bool,
     if options["picture"] and not options["sweep"]:
         ctx.fail("--plot needs --sweep: write for instance `--sweep wait_price=0.5:64`.")
     try:
-        setting = _with(Setting(), [*options["settings"], *_words(options["cost"])])
+        setting = configured(Setting(), options["file"], service) if options["file"] else Setting()
+        setting = _with(setting, [*options["settings"], *_words(options["cost"])])
         if options["saved_every"] is not None:
             setting = setting.saving(options["saved_every"])
         others = [(words, _with(setting, _words(words))) for words in options["what_if"]]

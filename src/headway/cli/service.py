@@ -8,7 +8,7 @@ import click
 
 from headway.cli.ask import Group, Session, json_flag, pass_session, quiet_flag, show_json, tell
 from headway.cli.service_verbs import VERBS
-from headway.cli.show import describe
+from headway.cli.show import described
 from headway.cli.tables import age, none, sized, state, table
 from headway.cli.watching import watch_flag
 from headway.client import segment
@@ -84,4 +84,4 @@ def show(session: Session, name: str, as_json: bool) -> None:
     if as_json:
         show_json(row)
     else:
-        describe(row)
+        described(row)

@@ -57,11 +57,33 @@ def show(session: Session, target: str, as_json: bool) -> None:
     if as_json:
         show_json(found)
         return
-    describe(found)
+    described(found)
     if found.get("runs"):
         line()
         path = f"/api/v1/holders/{segment(found['id'])}/runs?limit={RUNS}"
         runs_said(client.get(path), found["runs"])
+
+
+def described(row: dict[str, Any]) -> None:
+    """One that somebody asked about, and of a service what the gap policy makes of it."""
+    gap = row.pop("gap", None)
+    describe(row)
+    if gap is not None:
+        line()
+        line(f"gaps: {gap['sentence']}")
+        if gap["curve"]:
+            line("quiet for  " + "  ".join(f"{age(at_s)} {share:.0%}" for at_s, share in gap["curve"]))
+        line(
+            f"caps       {gap['max_waiting_share']:.0%} of the requests wait, {gap['max_mean_wait_s']:g} s on average"
+        )
+        line()
+        table(
+            ("OVER", "REQUESTS", "WAITED", "MEAN WAIT"),
+            [
+                (one["over"], f"{one['requests']:.0f}", f"{one['share']:.1%}", f"{one['mean_s']:.2f} s")
+                for one in gap["waits"]
+            ],
+        )
 
 
 def runs_said(runs: list[dict[str, Any]], had: int) -> None:

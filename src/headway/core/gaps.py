@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Final
 
+from headway.core import fit
 from headway.core.draft import Draft
 from headway.core.ledger import Knobs
 from headway.core.lifecycle import aside_form, rule
@@ -33,7 +34,7 @@ def knobs(service: Service, s: Snapshot) -> Knobs:
     )
 
 
-def costs(job: Holder, service: Service) -> Costs:
+def costs(job: Holder, service: Service, s: Snapshot) -> Costs:
     """What one swap takes: both step aside once and come back once. As measured, else as declared, else a guess."""
     asleep, parked = aside_form(service, service.top), aside_form(job, job.top)
     here = job.bottom if job.form in (None, job.top) else job.form
@@ -43,6 +44,23 @@ def costs(job: Holder, service: Service) -> Costs:
         resume_s=_takes_s(job, here, job.top, EXAMPLE.resume_s),
         park_s=_takes_s(job, job.top, parked, EXAMPLE.park_s),
         saved_every_s=saves_after_s(job),
+        hides_park=_hides_park(job, service, parked, s),
+    )
+
+
+def _hides_park(job: Holder, service: Service, parked: FormName | None, s: Snapshot) -> bool:
+    """May the model wake beside the park, and is there room for both? Then steps begins the wake at once."""
+    found = rule(job, job.top, parked) if parked is not None else None
+    works_bytes, awake_bytes = fit.need(job, job.top), fit.need(service, service.top)
+    if found is None or not found.overlaps_start or works_bytes is None or awake_bytes is None:
+        return False
+    both_bytes = works_bytes + awake_bytes
+    devices = [s.devices.get(device) for device in service.devices]
+    return all(
+        device is not None
+        and device.total_bytes is not None
+        and both_bytes <= device.total_bytes - device.foreign_bytes - fit.reserve_bytes(device, False, s)
+        for device in devices
     )
 
 
@@ -68,10 +86,10 @@ def saves_after_s(job: Holder) -> float:
     return job.saves_every_s if found is not None and found.loses_work else 0.0
 
 
-def moment(job: Holder, service: Service, outlook: Outlook) -> Moment:
+def moment(job: Holder, service: Service, outlook: Outlook, s: Snapshot) -> Moment:
     """When to put the model aside for this job, from the outlook on."""
     assert outlook.quiet is not None
-    return _moment(outlook.quiet, costs(job, service), outlook.price, outlook.follower_s)
+    return _moment(outlook.quiet, costs(job, service, s), outlook.price, outlook.follower_s)
 
 
 def quiet_since_s(service: Service) -> float:
@@ -90,7 +108,7 @@ def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
     facts = {"service": service.id, "quiet_s": s.now_s - since_s}
     if outlook is None or outlook.quiet is None or unheard(service, s):
         return Verdict(code="gap_unread", facts=facts, until_s=(service.last_end_s or s.now_s) + UNHEARD_S)
-    best = moment(job, service, outlook)
+    best = moment(job, service, outlook, s)
     facts |= best.facts()
     if best.after_s is None:
         return Verdict(code="gap_not_worth", facts=facts)
@@ -111,10 +129,17 @@ def unheard(service: Service, s: Snapshot) -> bool:
 def taken(d: Draft, sid: HolderId, cause: HolderId | None) -> None:
     """Tell of a model that is put aside for a job, with what is expected of it and what it costs: it can be checked."""
     service, job = d.holders.get(sid), d.holders.get(cause or "")
-    outlook = d.other.get("outlooks", d.base.outlooks).get(sid)
+    s = d.view()
+    outlook = s.outlooks.get(sid)
     if not isinstance(service, Service) or not isinstance(job, Job) or service.form != service.top:
         return
-    facts = {"job": job.id, "quiet_s": d.now_s - quiet_since_s(service), "costs": asdict(costs(job, service))}
+    facts = {
+        "job": job.id,
+        "quiet_s": d.now_s - quiet_since_s(service),
+        "costs": asdict(costs(job, service, s)),
+    }
     if not job.rushed and outlook is not None and outlook.quiet is not None:
-        facts |= moment(job, service, outlook).facts()
+        facts |= {"seen_s": d.now_s - outlook.at_s, **moment(job, service, outlook, s).facts()}
     d.event("gap.taken", sid, **facts)
+    if outlook is not None:
+        d.set(outlooks={**s.outlooks, sid: replace(outlook, taken=facts)})

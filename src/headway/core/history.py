@@ -137,6 +137,7 @@ class Histories:
         now_s, knobs = s.now_s + offset_s, gaps.knobs(service, s)
         slow = windows.over(service.id, s, "slow_wake") is not None
         cost = min(gaps.SLOW_WAKE_PRICE, knobs.wait_price) if slow else price(knobs, history.ledger, now_s)
+        aside = service.form != service.top or service.id in s.pending
         idle = service.form == service.top and service.active == 0
         made_of = (history.lines, cost, knobs)
         same = before is not None and (before.lines, before.price, before.knobs) == made_of
@@ -153,6 +154,7 @@ class Histories:
             lines=history.lines,
             waits=(ledger.over(now_s, 1), ledger.over(now_s, 24), ledger.total()),
             apart=history.apart.total(),
+            taken=before.taken if before is not None and aside else {},
         )
 
     def _of(self, service: str) -> History:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from headway.core.forecast import Quiet
 from headway.core.ledger import Knobs, Waits
@@ -23,6 +25,7 @@ class Outlook:
         lines: of the log, that this is made of.
         waits: of the last hour (whole hours and the one that runs), of 24, and of all time.
         apart: all waits in slow_wake windows: they are charged to nobody.
+        taken: of a model that is aside for a job: what was expected of that when it was put aside.
     """
 
     at_s: float
@@ -34,3 +37,4 @@ class Outlook:
     lines: int = 0
     waits: tuple[Waits, Waits, Waits] = (NONE, NONE, NONE)
     apart: Waits = NONE
+    taken: Mapping[str, Any] = field(default_factory=dict)

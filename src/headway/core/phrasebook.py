@@ -306,6 +306,15 @@ VERDICTS: Mapping[str, Phrase] = {
         "a swap with the model would not be worth the waiting",
         help="headway start {id}", derive=could_come_back,
     ),
+    "gap_taken": _p(
+        "put aside for {job}: {talks_words} could come back; 80 % chance of at least {likely_s} more quiet; expecting "
+        "{gain_s} of job time for {wait_s} of waiting",
+        "put aside for {job}: nobody is known who could come back; expecting {gain_s} of job time for {wait_s} of "
+        "waiting",
+        "put aside for {job} after {quiet_s} of quiet",
+        "put aside for a job",
+        derive=could_come_back,
+    ),
     "gap_unread": _p(
         "{service} has just answered; how that ended is being read", "what the model answered last is being read"
     ),

@@ -98,6 +98,41 @@ class ServiceRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitsRow:
+    """What its attended requests waited for it, over some time."""
+
+    over: str  # "1 h" (whole hours, and the one that runs), "24 h", "all", or "slow_wake": in such windows, uncharged
+    requests: float
+    waited: float  # of them
+    share: float
+    mean_s: float  # over all of them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GapRow:
+    """What the gap policy makes of a service: who could come back, and what waiting for it may cost."""
+
+    sentence: str
+    age_s: float  # since it was looked at: it holds until somebody asks, or a moment comes
+    talks: int | None  # conversations that could go on; None: it is answering, or aside
+    likely_s: float | None  # at least so much more quiet, with a chance of 80 %
+    curve: tuple[tuple[float, float], ...]  # seconds, and the chance that nobody asks for so long
+    price: float  # job time, in seconds, that one second of waiting must earn now
+    wait_price: float  # the same as set; the nearer the caps, the higher the price
+    max_mean_wait_s: float
+    max_waiting_share: float
+    follower_s: float  # those behind the first of a wake wait so long together
+    waits: tuple[WaitsRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceDetail(ServiceRow):
+    """A service, and what the gap policy makes of it; None until it was looked at."""
+
+    gap: GapRow | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseRow(Row):
     """A lease, or (kind "claim") what was started by hand and is counted."""
 

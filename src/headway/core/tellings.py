@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headway.core.notes import NOTES
 from headway.core.phrasebook import VERDICTS
-from headway.core.wording import Facts, Phrase, could_come_back, did, how_it_ended, nobody, still_held
+from headway.core.wording import Facts, Phrase, did, how_it_ended, nobody, still_held
 from headway.core.wording import phrase as _p
 
 # causes whose plainest words, behind "asked to be stopped:", would say the same once more
@@ -251,15 +251,7 @@ EVENTS: Mapping[str, Phrase] = {
         derive=lambda f: still_held({**f, "to": f.get("form")}),
     ),
     "run.exit": _p("its process {exit}", "its process ended", derive=how_it_ended),
-    "gap.taken": _p(
-        "put aside for {job}: {talks_words} could come back; 80 % chance of at least {likely_s} more quiet; expecting "
-        "{gain_s} of job time for {wait_s} of waiting",
-        "put aside for {job}: nobody is known who could come back; expecting {gain_s} of job time for {wait_s} of "
-        "waiting",
-        "put aside for {job} after {quiet_s} of quiet",
-        "put aside for a job",
-        derive=could_come_back,
-    ),
+    "gap.taken": VERDICTS["gap_taken"],
     "gate.open": _p("gate opens"),
     "gate.closed": _p("gate closes"),
     "gate.stuck": _p("gate {gate} neither answers nor can be ended", "a gate neither answers nor can be ended"),

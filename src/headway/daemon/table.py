@@ -95,8 +95,8 @@ def _why(
     if failed and (window := windows.closing(service, s)) is not None:
         return {"code": "no_model", "window": window.id, "until_wall_s": window.end_wall_s}
     verdict = view.reason(service, s, verdicts)
-    if verdict.code == "aside":
-        verdict = _blocked(service, s, plan) or verdict
+    if verdict.code in ("aside", "gap_taken"):
+        verdict = _blocked(service, s, plan) or Verdict(code="aside")
     by_hand = failed and service.wish != "run" and verdict.code not in FAILED_CODES
     facts: dict[str, Any] = {"code": "held" if by_hand else verdict.code}
     if pids := verdict.facts.get("pids"):

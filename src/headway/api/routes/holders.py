@@ -20,7 +20,7 @@ from headway.errors import NotFound, Refused
 
 router = APIRouter(prefix="/api/v1/holders", tags=["holders"])
 
-Any_ = rows.JobRow | rows.ServiceRow | rows.LeaseRow | rows.Row
+Any_ = rows.JobRow | rows.ServiceDetail | rows.LeaseRow | rows.Row
 NOUNS = {"job": "jobs", "service": "services", "lease": "leases", "claim": "claims"}
 
 
@@ -52,7 +52,7 @@ class LogTail:
 @router.get("/{target}", response_model=Any_)
 async def holder(target: str, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     snapshot = parts.hub.snapshot
-    row = view.row(find(snapshot, target), snapshot, parts.hub.verdicts)
+    row = view.detail(find(snapshot, target), snapshot, parts.hub.verdicts)
     return answer(type(row), row)
 
 

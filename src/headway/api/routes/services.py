@@ -29,12 +29,13 @@ async def services(
     return answer(tuple[rows.ServiceRow, ...], shown, headers=link(request, more))
 
 
-@router.get("/{name}", response_model=rows.ServiceRow)
+@router.get("/{name}", response_model=rows.ServiceDetail)
 async def service(name: str, parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    """One of them, with what the gap policy makes of it."""
     snapshot = parts.hub.snapshot
     found = snapshot.holders[find(snapshot, name, "service")]
     assert isinstance(found, Service)
-    return answer(rows.ServiceRow, view.service_row(found, snapshot, parts.hub.verdicts))
+    return answer(rows.ServiceDetail, view.service_detail(found, snapshot, parts.hub.verdicts))
 
 
 @router.post("/{name}/{verb}", status_code=202, response_model=Accepted)
