@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from headway.core.ledger import Waits
 from headway.core.model import Device, Gauges, Service, Waiting
+from headway.core.outlook import NONE
 from headway.daemon.figures import BOUNDS_S, Figures
 from headway.ports import Pulse
-from tests.core.make import gib
+from tests.core.make import gib, outlook
 from tests.parts.false_api import Served, serving, snapshot
 
 pytestmark = pytest.mark.contract
@@ -83,8 +85,13 @@ async def test_figures_of_the_state(api: Served) -> None:
         "local/gpu0": Device(id="local/gpu0", name="gpu0", total_bytes=gib(24), used_bytes=gib(4), free_bytes=gib(20), read_at_s=999.0),
         "local/gpu1": Device(id="local/gpu1", name="gpu1", index=1),
     }  # fmt: skip
-    api.hub.publish(snapshot(8, devices=devices), {}, frozenset())
+    waits = (NONE, Waits(requests=50.0, waited=5.0, waited_s=20.0), NONE)
+    outlooks = {"chat": outlook(waits=waits, price=7.0)}
+    api.hub.publish(snapshot(8, devices=devices, outlooks=outlooks), {}, frozenset())
     found = await figures(api)
+    assert found[("headway_service_waiting_share", "chat")] == 0.1
+    assert found[("headway_service_mean_wait_seconds", "chat")] == 0.4
+    assert found[("headway_service_wait_price", "chat")] == 7.0
     assert found[("headway_info", "live", "1.2.3")] == 1
     assert found[("headway_jobs", "queued")] == 3 and found[("headway_jobs", "running")] == 1
     assert found[("headway_service_state", "chat", "stopped")] == 1

@@ -1,5 +1,6 @@
 """docs/quickstart.md, typed from its first line to its last by somebody who has a fresh home and nothing else."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headway.config.load import load
+from tests.core.test_history import row
 from tests.parts.fake_nvml import Box
 from tests.parts.programs import ROOT
 from tests.processes import Started
@@ -158,9 +160,18 @@ def test_the_page_on_a_machine_with_a_gpu(newcomer: Newcomer) -> None:
     output = newcomer.types(Block(first.kind, first.of, looked))
     assert (newcomer.user_home / ".config" / "headway" / "config.toml").exists()
     assert "no problems" in output and " ok" in output
-    outputs = [newcomer.types(one) for one in rest]
+    outputs = [newcomer.types(one) for one in rest[:2]]
     assert outputs[1].startswith("mode shadow")
-    assert outputs[2].startswith("j1\n1 job")
+    a_day(newcomer.user_home / ".local" / "state" / "headway" / "requests")
+    outputs += [newcomer.types(one) for one in rest[2:]]
+    assert "50 requests in " in outputs[2] and "clairvoyant" in outputs[2]
+    assert outputs[3].startswith("j1\n1 job")
+
+
+def a_day(requests: Path) -> None:
+    """What a gate would have written by the next day."""
+    rows = [row(1700.0 * n, conversation=f"c{n % 3}") for n in range(50)]
+    (requests / "2026-01.g0.ndjson").write_text("".join(f"{json.dumps(one)}\n" for one in rows))
 
 
 def test_the_config_on_the_page_is_one(tmp_path: Path) -> None:
