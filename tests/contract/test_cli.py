@@ -16,10 +16,8 @@ import pytest
 from headway.cli.main import VERBS, cli
 from headway.client import Address, Client
 from headway.core.commands import AddJob, Command, MoveJob, Reply, SetMode, SetWish
-from headway.core.ledger import Waits
-from headway.core.model import Job, Service
+from headway.core.model import Job
 from headway.errors import DaemonAway
-from tests.core.make import outlook
 from tests.parts.command_line import api as api
 from tests.parts.command_line import headway
 from tests.parts.false_api import TRAIN, Served, made, serving, snapshot
@@ -54,23 +52,6 @@ async def test_reading(api: Served, home: Path, line: str, pieces: list[str]) ->
     for piece in pieces:
         assert piece in result.stdout
     assert "\x1b" not in result.stdout
-
-
-async def test_of_a_service_the_gap_policy_is_shown(api: Served, home: Path) -> None:
-    """While it is idle: what is expected, the caps, and who waited."""
-    s = snapshot(8)
-    chat = s.holders["chat"]
-    assert isinstance(chat, Service)
-    chat = replace(chat, form="awake", active=0)
-    waits = (Waits(requests=41.0, waited=3.0, waited_s=9.0), Waits(), Waits())
-    expected = outlook(waits=waits, at_s=s.now_s)
-    shown = replace(s, holders={**s.holders, "chat": chat}, outlooks={"chat": expected})
-    api.hub.publish(shown, {}, frozenset())
-    for line in ("service show chat", "show chat"):
-        result = await headway(home, *line.split())
-        assert result.exit_code == 0, result.stderr
-        for piece in ("gaps: ", "quiet for", "15% of the requests", "41", "7.3%", "0.22 s", "slow_wake"):
-            assert piece in result.stdout
 
 
 JSON = (

@@ -84,3 +84,18 @@ def test_when_it_is_down_it_is_nowhere_and_may_come_back_elsewhere() -> None:
     rest = reading("gpu0", 24, T0_S + 6)
     scene.at(T0_S + 6).fold(rest, reading("gpu1", 24, T0_S + 6, {"chat": gib(16)}))
     assert scene.s.holders["chat"].devices == (dev("gpu1"),)
+
+
+def test_one_that_was_thought_elsewhere_is_not_in_both_places() -> None:
+    """Only one device was known when it was first seen awake, and it is on the other one."""
+    scene = by_hand(HIDDEN)
+    assert scene.s.holders["chat"].devices == (dev("gpu0"),)
+    scene.at(T0_S + 3).fold(reading("gpu0", 24, T0_S + 3), reading("gpu1", 24, T0_S + 3, {"chat": gib(16)}))
+    assert scene.s.holders["chat"].devices == (dev("gpu1"),)
+
+
+def test_one_on_more_devices_than_it_was_said_to_need_is_on_all_of_them() -> None:
+    scene = by_hand(SHOWN, devices=2)
+    both = (reading(f"gpu{n}", 24, T0_S + 3, {"chat": gib(8)}) for n in (0, 1))
+    scene.at(T0_S + 3).fold(*both)
+    assert scene.s.holders["chat"].devices == (dev("gpu0"), dev("gpu1"))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from headway.core import ends, fit, staying
 from headway.core.draft import Draft
 from headway.core.facts import DeviceRead
 from headway.core.leases import has_let_go, is_over
-from headway.core.model import TOLERANCE_BYTES, Device, Form, Holder, Lease, Pending, Service
+from headway.core.model import TOLERANCE_BYTES, Device, DeviceId, Form, Holder, Lease, Pending, Service
 from headway.core.staying import tell_shortfall
 
 ARRIVES_S = 60.0  # within this long a program has taken the memory that it will take
@@ -123,7 +124,7 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
             _kept(d, holder, form, peak, fact)
     devices = holder.devices
     if _goes_where_it_likes(holder) and not moving:
-        devices = tuple(sorted({*devices, *seen}))  # where it is, is known by what is measured
+        devices = _where(holder, seen)
     seen_now = holder
     if (seen, forms, devices) != (holder.seen_bytes, holder.forms, holder.devices):
         seen_now = replace(holder, seen_bytes=seen, forms=forms, devices=devices)
@@ -131,6 +132,13 @@ def _attribute(d: Draft, holder: Holder, fact: DeviceRead) -> None:
         d.event("release.verified", holder.id, form=holder.form)
         seen_now, grown = replace(seen_now, note=None, note_facts={}), True
     d.put(seen_now, save=grown)
+
+
+def _where(holder: Holder, seen: Mapping[DeviceId, int]) -> tuple[DeviceId, ...]:
+    """Where it is, is known by what is measured; a server that was thought elsewhere is not in both places."""
+    everywhere = {*holder.devices, *seen}
+    too_many = isinstance(holder, Service) and seen and len(everywhere) > holder.spec.count
+    return tuple(sorted(seen if too_many else everywhere))
 
 
 def _goes_where_it_likes(holder: Holder) -> bool:
