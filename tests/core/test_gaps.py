@@ -10,6 +10,7 @@ import pytest
 from headway.core import gaps
 from headway.core.decide import decide
 from headway.core.forecast import Answer, Forecast, Quiet
+from headway.core.ledger import CLOSED, Knobs, Waits
 from headway.core.model import Form, Job, Move, Policy, Service, Verdict, Waiting
 from headway.core.pauses import Table
 from headway.core.worth import Costs
@@ -52,8 +53,17 @@ def test_while_somebody_is_expected_back_the_job_waits_until_that_is_over() -> N
 
 
 def test_a_gap_that_no_swap_fits_into_is_left_alone() -> None:
-    no = verdict(scene(outlook(regular(8.0), price=1e6)))
+    no = verdict(scene(outlook(regular(8.0), price=1e5)))
     assert no is not None and (no.code, no.until_s) == ("gap_not_worth", None)
+
+
+def test_where_the_caps_of_a_day_are_used_up_it_says_who_waited() -> None:
+    waits = (Waits(), Waits(requests=120.0, waited=19.0, waited_s=70.0), Waits())
+    no = verdict(scene(outlook(regular(8.0), price=CLOSED, waits=waits)))
+    assert no is not None and no.code == "gap_caps"
+    assert (no.facts["waited"], no.facts["requests"], no.facts["waited_s"]) == (19, 120, 70.0)
+    asked = outlook(regular(8.0), price=CLOSED, knobs=Knobs(wait_price=CLOSED))
+    assert (no := verdict(scene(asked))) is not None and no.code == "gap_not_worth", "a person set that price"
 
 
 def test_a_moment_that_was_found_is_good_until_something_is_learned() -> None:

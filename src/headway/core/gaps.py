@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 from headway.core import fit
 from headway.core.draft import Draft
-from headway.core.ledger import Knobs
+from headway.core.ledger import CLOSED, Knobs
 from headway.core.lifecycle import aside_form, rule
 from headway.core.model import FormName, Holder, HolderId, Job, Service, Snapshot, Verdict
 from headway.core.outlook import Outlook
@@ -110,12 +110,19 @@ def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
         return Verdict(code="gap_unread", facts=facts, until_s=(service.last_end_s or s.now_s) + UNHEARD_S)
     best = moment(job, service, outlook, s)
     facts |= best.facts()
-    if best.after_s is None:
-        return Verdict(code="gap_not_worth", facts=facts)
-    at_s = max(outlook.at_s + best.after_s, since_s + s.policy.gap_min_s)
+    at_s = max(outlook.at_s + (best.after_s or 0.0), since_s + s.policy.gap_min_s)
     if best.now and at_s <= s.now_s:
         return None
+    if outlook.price >= CLOSED > outlook.knobs.wait_price:
+        return Verdict(code="gap_caps", facts=facts | _waited(outlook))
+    if best.after_s is None:
+        return Verdict(code="gap_not_worth", facts=facts)
     return Verdict(code="gap_too_short", facts=facts, until_s=max(at_s, s.now_s + SOON_S))
+
+
+def _waited(outlook: Outlook) -> dict[str, Any]:
+    day = outlook.waits[1]
+    return {"waited": round(day.waited), "requests": round(day.requests), "waited_s": day.waited_s}
 
 
 def unheard(service: Service, s: Snapshot) -> bool:
