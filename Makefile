@@ -1,14 +1,15 @@
 # Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
-# `make demo`, `test`, `test-compiled`, `clients`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-queue`, `bench-gate`, `clean`
+# `make demo`, `test`, `test-compiled`, `clients`, `page`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-queue`, `bench-gate`, `clean`
 # PYTHON=... chooses the interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-compiled clients check schema seeds campaign bench bench-queue bench-gate clean
+.PHONY: help demo test test-compiled clients page check schema seeds campaign bench bench-queue bench-gate clean
 
 VENV := .venv
 COMPILED := .cache/compiled
 BIN := $(VENV)/bin
 RUN := $(BIN)/python
+PAGE := src/headway/web/index.html
 CHECKED := src tests $(wildcard demo bench)
 PIP := $(RUN) -m pip install --quiet --disable-pip-version-check
 # How long the demo runs, in seconds; empty: until Ctrl-C.
@@ -28,8 +29,15 @@ help:
 demo: $(VENV)/demo.stamp
 	$(RUN) -m demo $(if $(SECONDS),--seconds $(SECONDS))
 
-test: $(VENV)/dev.stamp
+test: $(VENV)/dev.stamp $(PAGE)
 	$(RUN) -m pytest -n 2 --dist worksteal -m "not strict" --durations 10 $(PYTEST)
+
+# The web page, one file; the build hook makes it, with a node of its own where the machine has none.
+page: $(PAGE)
+
+$(PAGE): hatch_build.py $(shell find ui -name node_modules -prune -o -type f -print) | $(VENV)/dev.stamp
+	$(PIP) --no-deps --editable .
+	@test -e $@ && touch $@
 
 # litellm and llm are large (300 MB, half a minute) and strangers to us: in a Python of their own, and only where asked
 # for. With them `make test` tries the gate with these two as well.
@@ -54,11 +62,12 @@ $(COMPILED)/stamp: pyproject.toml hatch_build.py $(wildcard src/headway/*.py src
 	$(RUN) -m zipfile -e $(COMPILED)/*.whl $(COMPILED)/tree
 	@touch $@
 
-check: $(VENV)/dev.stamp
+check: $(VENV)/dev.stamp $(PAGE)
 	$(RUN) -m ruff check $(CHECKED) hatch_build.py
 	$(RUN) -m ruff format --check $(CHECKED) hatch_build.py
 	$(RUN) -m mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo
+	cd ui && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent check
 	$(RUN) -m pytest -q -p no:xdist tests/core/test_tidy.py
 
 # The API against whatever fits its OpenAPI document and whatever does not: some minutes.
@@ -86,7 +95,7 @@ bench-gate: $(VENV)/demo.stamp
 	$(RUN) -m bench.gate $(GATE)
 
 clean:
-	rm -rf $(VENV) .cache build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .cache build dist src/headway/web ui/node_modules .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(RUN):

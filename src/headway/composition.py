@@ -26,6 +26,7 @@ from headway.api.access import Access
 from headway.api.others import Others
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
+from headway.api.web import built as built_page
 from headway.config.adhoc import adhoc
 from headway.config.build import Built, DeviceSettings
 from headway.config.calendar import Calendar
@@ -258,6 +259,7 @@ class Service:
                 lambda without: find_servers(without={*without, *self._own_ports()}), self.daemon.out.clock
             ),
             version=__version__,
+            page=built_page(),
         )
 
     def _own_ports(self) -> set[int]:

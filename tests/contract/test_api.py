@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from headway.api.web import Page
+from headway.api.web import headers as headers_of
 from headway.core.commands import (
     AddJob,
     Command,
@@ -82,10 +84,20 @@ async def test_reading(api: Served, path: str, holds: Callable[[Any], bool]) -> 
     assert holds(found), found
 
 
-async def test_the_page_is_plain_text(api: Served) -> None:
-    status, headers, body = await api.raw("GET", "/")
-    assert (status, headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert b"job eval: one at a time, and another runs" in body
+async def test_programs_and_an_installation_without_a_page_get_plain_text(api: Served) -> None:
+    for accept in ("*/*", "text/html,*/*;q=0.8"):
+        status, headers, body = await api.raw("GET", "/", Accept=accept)
+        assert (status, headers["content-type"]) == (200, "text/plain; charset=utf-8")
+        assert b"job eval: one at a time, and another runs" in body and b"npm run build" in body
+
+
+async def test_a_browser_gets_the_page_before_anybody_knows_who_it_is(short_dir: Path) -> None:
+    page = Page(b"<!doctype html><title>x</title>", headers_of("<script>1</script>"))
+    async with serving(short_dir, read="token", page=page) as api:
+        status, headers, body = await api.raw("GET", "/", Accept="text/html")
+        assert (status, headers["content-type"], body) == (200, "text/html; charset=utf-8", page.html)
+        assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'sha256-")
+        assert (await api.raw("GET", "/"))[0] == 401, "the board is not for everybody"
 
 
 async def test_health_is_not_green_while_the_loop_is_stuck(api: Served) -> None:

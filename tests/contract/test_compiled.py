@@ -19,7 +19,7 @@ pytestmark = pytest.mark.contract
 ROOT = Path(__file__).parents[2]
 COMPILED = os.environ.get("HEADWAY_COMPILED") == "1"  # says the Makefile
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-LISTED = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["hooks"]["custom"]["modules"]
+LISTED = PROJECT["tool"]["hatch"]["build"]["hooks"]["custom"]["modules"]
 
 
 @pytest.mark.parametrize("path", LISTED)

@@ -17,6 +17,7 @@ from headway.api.access import Access
 from headway.api.others import Others
 from headway.api.parts import Parts
 from headway.api.server import ApiServer
+from headway.api.web import Page
 from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
@@ -226,6 +227,7 @@ async def serving(
     read: Literal["open", "token"] = "open",
     inbox: Inbox | None = None,
     make_job: Callable[[Mapping[str, Any]], JobSpec] = made,
+    page: Page | None = None,
 ) -> AsyncIterator[Served]:
     tcp = socket.create_server(("127.0.0.1", 0))
     local = socket.socket(socket.AF_UNIX)
@@ -260,6 +262,7 @@ async def serving(
         url=f"http://127.0.0.1:{tcp.getsockname()[1]}",
         recipes={"train": TRAIN},
         make_job=make_job,
+        page=page,
         tail=lambda run, lines: log.read_text().splitlines()[-lines:] if log.exists() else [],
         processes=processes,
         lease_moves=MOVES,

@@ -89,7 +89,7 @@ def _news(parts: Parts, seen: int) -> bytes:
 
 def _head(parts: Parts) -> rows.Head:
     head = view.head(parts.hub.snapshot)
-    return replace(head, devices=parts.named(head.devices))
+    return replace(head, devices=parts.named(head.devices), order=parts.order.of(parts.hub.snapshot.queue))
 
 
 def _changes(parts: Parts, seen: int) -> list[bytes] | None:

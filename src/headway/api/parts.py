@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from headway.api.access import Access
 from headway.api.others import Others
 from headway.api.pages import OrderMark
+from headway.api.web import Page
 from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.configs import Configs, InForce
@@ -63,6 +64,7 @@ class Parts:
         host: processors and main memory.
         others: model servers that are not ours; None: nobody looks.
         in_force: what counts of it now, without secrets.
+        page: what browsers are shown; None: this installation has no page.
     """
 
     inbox: Inbox
@@ -87,6 +89,7 @@ class Parts:
     in_force: Callable[[], InForce] = lambda: InForce(file="", etag='"0"', config={})
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"
+    page: Page | None = None
     pulse: Callable[[], Pulse] = Pulse
     test_alert: Callable[[], Awaitable[list[AlertSent]]] = _nobody
     life: str = field(default_factory=lambda: secrets.token_hex(4))  # revisions begin anew with each daemon
@@ -101,7 +104,13 @@ class Parts:
     def overview(self, queued_max: int = 50) -> rows.Overview:
         """The whole board as it is now."""
         shown = view.overview(self.hub.snapshot, self.hub.verdicts, queued_max)
-        return replace(shown, gate=self.gate_url(), host=self.host(), devices=self.named(shown.devices))
+        return replace(
+            shown,
+            gate=self.gate_url(),
+            host=self.host(),
+            devices=self.named(shown.devices),
+            order=self.order.of(self.hub.snapshot.queue),
+        )
 
     def named(self, devices: tuple[rows.DeviceRow, ...]) -> tuple[rows.DeviceRow, ...]:
         """With the names of the programs that are not ours: never their arguments, which may hold a secret."""

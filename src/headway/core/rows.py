@@ -249,6 +249,7 @@ class Head:
     devices: tuple[DeviceRow, ...]
     jobs: Mapping[str, int]  # how many in each state; ended ones are not counted
     troubles: tuple[Trouble, ...]
+    order: str | None = None  # the mark of the queue's order, as the ETag of /api/v1/queue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

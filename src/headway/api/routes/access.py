@@ -16,6 +16,7 @@ from headway.api.pages import Cursor, Limit, link, page
 from headway.api.parts import Parts, answer, parts_of
 from headway.api.sessions import SESSION_S, TICKET_S
 from headway.api.tokens import TokenRow
+from headway.api.web import headers as headers_of
 
 router = APIRouter(tags=["access"])
 PartsNow = Annotated[Parts, Depends(parts_of)]
@@ -25,22 +26,17 @@ ATTRIBUTES = "Path=/; HttpOnly; SameSite=Strict"
 OPENING = """\
 <!doctype html><meta charset="utf-8"><title>Headway</title><p id="said">One moment.</p><script>
 const ticket = location.hash.slice(1);
-history.replaceState(null, "", "/open");
-fetch("/api/v1/session", {method: "POST", headers: {"Content-Type": "application/json"},
+history.replaceState(null, "", location.pathname);
+fetch("api/v1/session", {method: "POST", headers: {"Content-Type": "application/json"},
   body: JSON.stringify({ticket})}).then(async (reply) => {
   const found = await reply.json();
   if (!reply.ok) { document.getElementById("said").textContent = found.detail; return; }
   localStorage.setItem("headway_csrf", found.csrf);
-  location.replace("/");
+  location.replace("./");
 });
 </script>
 """
-OPENING_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; connect-src 'self'; "
-    "frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-}
+OPENING_HEADERS = headers_of(OPENING)
 
 
 class TokenBody(Body):

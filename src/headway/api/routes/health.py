@@ -1,14 +1,14 @@
-"""For programs that watch: the plain page, `/healthz`, `/readyz`, `/metrics`."""
+"""The page, and for programs that watch: `/healthz`, `/readyz`, `/metrics`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Response
-from fastapi.responses import PlainTextResponse
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from headway.api.auth import needs
+from headway.api.auth import Peer, needs, peer_of
 from headway.api.metrics import MEDIA, render
 from headway.api.parts import Parts, answer, parts_of
 from headway.api.troubles import STUCK_AFTER_S, loop_age_s, troubles_of
@@ -24,6 +24,10 @@ Headway {version} shares the GPUs of this machine. Mode: {mode}.
 Read on:  /api/v1/status  /api/v1/jobs  /api/v1/services  /api/v1/devices  /api/v1/history  /openapi.json  /metrics
 Stream:   /api/v1/events (server-sent events: it does not end by itself)
 Change:   the command line, e.g. `headway status`, `headway add NAME`, `headway why NAME`
+"""
+NO_PAGE = """
+This installation has no web page. A wheel has one; a source tree makes it with node 20.19 or newer:
+`cd ui && npm ci && npm run build`, or `pip install --force-reinstall --no-deps .` without HEADWAY_SKIP_UI.
 """
 
 
@@ -48,14 +52,28 @@ class Readiness:
     troubles: tuple[rows.Trouble, ...]
 
 
-@router.get("/", response_class=PlainTextResponse)
-async def page(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
-    """One plain text page."""
+@router.get(
+    "/",
+    response_class=HTMLResponse,
+    responses={200: {"content": {"text/plain": {}}, "description": "The page, or for programs a text."}},
+    openapi_extra=needs("open"),
+)
+async def page(
+    request: Request,
+    parts: Annotated[Parts, Depends(parts_of)],
+    peer: Annotated[Peer, Depends(peer_of)],
+) -> Response:
+    """The web page for who accepts `text/html`; it asks for the PIN where one is needed. Else the board as text."""
+    if "text/html" in request.headers.get("accept", "") and parts.page is not None:
+        return HTMLResponse(parts.page.html, headers={**parts.page.headers, "Vary": "Accept"})
+    peer.check("look")
     shown = parts.overview()
     lines = [f"{row.kind} {row.name}: {row.why}" for row in (*shown.services, *shown.running, *shown.queued)]
     board = "\n".join(lines) or "Nothing is configured yet."
     text = PAGE.format(version=parts.version, mode=shown.mode, board=board)
-    return PlainTextResponse(text, headers={"Cache-Control": "no-store"})
+    if parts.page is None:
+        text += NO_PAGE
+    return PlainTextResponse(text, headers={"Cache-Control": "no-store", "Vary": "Accept"})
 
 
 @router.get(

@@ -1,0 +1,100 @@
+"""The page in a real Chromium, before a whole Headway."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from headway.api.web import FILE
+from tests.e2e.stack import Stack
+from tests.page.visit import Visit
+from tests.page.world import PIN, WAITING, table
+from tests.processes import Started
+
+ARGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+def missing() -> str | None:
+    """What a machine lacks for these tests."""
+    if not FILE.exists():
+        return "the page is not built: `make page`"
+    return None if shutil.which("chromium") else "Chromium is not installed (Debian: apt install chromium)"
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests of a worker."""
+    if word := missing():
+        assert not os.environ.get("HEADWAY_CI"), word
+        pytest.skip(word)
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="session")
+def shared_world(browser: Browser) -> Iterator[Stack]:
+    """One Headway for all tests of a worker: it takes longer to start than a test takes."""
+    place = Path(tempfile.mkdtemp(prefix="hw-"))
+    (home := place / "home").mkdir(mode=0o700)
+    (logs := place / "logs").mkdir()
+    started = Started(logs)
+    headway = Stack(home, table(), started)
+    headway.up()
+    headway.client.put("/api/v1/pin", {"pin": PIN})
+    headway.ask("chat")
+    yield headway
+    headway.close()
+    started.close()
+    shutil.rmtree(place, ignore_errors=True)
+
+
+@pytest.fixture
+def world(shared_world: Stack) -> Stack:
+    """That Headway as a test finds it: `talker` runs beside the model, the others are held and in their order."""
+    ask = shared_world.post
+    ask("/api/v1/queue/hold")
+    ask("/api/v1/mode", {"mode": "live"})
+    ask("/api/v1/prod-only", {"on": False})
+    for name in WAITING:
+        ask(f"/api/v1/jobs/{name}/release")
+    for name in WAITING:
+        ask("/api/v1/queue/move", {"target": name, "where": "bottom"})
+    for name in WAITING:
+        ask(f"/api/v1/jobs/{name}/hold")
+    ask("/api/v1/queue/release")
+    ask("/api/v1/jobs/talker/release")
+    shared_world.wait_job("talker", "running")
+    return shared_world
+
+
+@pytest.fixture
+def visit(browser: Browser, world: Stack) -> Iterator[Callable[..., Visit]]:
+    """Opens the page; whatever the browser complains of fails the test at its end."""
+    made: list[Visit] = []
+
+    def come(**options: object) -> Visit:
+        made.append(Visit(browser, world.api_url, options))
+        return made[-1]
+
+    yield come
+    print(world.board())  # of a test that failed
+    for one in made:
+        print(one.page.locator("main").inner_text())
+    complaints = [word for one in made for word in one.complaints]
+    for one in made:
+        one.close()
+    assert not complaints

@@ -1,0 +1,105 @@
+// Who this page is to the daemon: reading is open, a change asks for the PIN once.
+
+import type { Problem, SessionBegun, Who } from "../api"
+
+const KEPT = "headway_csrf" // `headway open` leaves it there too
+
+/** What the daemon said no to, in its own words. */
+export class Refused extends Error {
+  constructor(
+    readonly problem: Problem,
+    readonly etag: string | null,
+  ) {
+    super(problem.detail)
+  }
+}
+
+class Session {
+  asking = $state(false)
+  error = $state("")
+  who = $state.raw<Who | null>(null)
+  #waiting: ((given: boolean) => void)[] = []
+
+  async look(): Promise<void> {
+    const reply = await fetch("api/v1/session").catch(() => null)
+    if (reply?.ok) this.who = (await reply.json()) as Who
+  }
+
+  /** Show the dialog until a PIN was right (true) or somebody left it (false). */
+  ask(): Promise<boolean> {
+    this.asking = true
+    this.error = ""
+    void this.look()
+    return new Promise((done) => this.#waiting.push(done))
+  }
+
+  async give(pin: string): Promise<void> {
+    const reply = await send("POST", "api/v1/session", { pin })
+    if (!reply.ok) {
+      this.error = (await problemOf(reply)).detail
+      return
+    }
+    localStorage.setItem(KEPT, ((await reply.json()) as SessionBegun).csrf)
+    await this.look()
+    this.#end(true)
+  }
+
+  leave(): void {
+    this.#end(false)
+  }
+
+  /** Be nobody again. */
+  async lock(): Promise<void> {
+    await send("DELETE", "api/v1/session").catch(() => null)
+    localStorage.removeItem(KEPT)
+    await this.look()
+  }
+
+  #end(given: boolean): void {
+    this.asking = false
+    const waiting = this.#waiting
+    this.#waiting = []
+    for (const done of waiting) done(given)
+  }
+}
+
+export const session = new Session()
+
+/**
+ * Ask the daemon for something; where it needs the PIN, that is asked for first. Null: the person left the dialog.
+ *
+ * Throws Refused with the daemon's words, or TypeError when nobody answers.
+ */
+export async function call(method: string, path: string, body?: object, etag?: string | null): Promise<Response | null> {
+  // the same one when it is sent again after the PIN
+  const key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")
+  for (;;) {
+    const reply = await send(method, path, body, { etag, key: method === "POST" ? key : null })
+    if (reply.ok) return reply
+    const problem = await problemOf(reply)
+    if (reply.status !== 401 && problem.code !== "csrf") throw new Refused(problem, reply.headers.get("ETag"))
+    if (!(await session.ask())) return null
+  }
+}
+
+interface More {
+  etag?: string | null
+  key?: string | null
+}
+
+function send(method: string, path: string, body?: object, more: More = {}): Promise<Response> {
+  const headers: Record<string, string> = { "X-CSRF-Token": localStorage.getItem(KEPT) ?? "" }
+  if (body) headers["Content-Type"] = "application/json"
+  if (more.etag) headers["If-Match"] = more.etag
+  if (more.key) headers["Idempotency-Key"] = more.key
+  return fetch(path, { method, headers, body: body ? JSON.stringify(body) : null })
+}
+
+async function problemOf(reply: Response): Promise<Problem> {
+  try {
+    return (await reply.json()) as Problem
+  } catch {
+    const detail = `the daemon answered ${reply.status} without words: its log says more`
+    return { type: "", title: "", status: reply.status, code: "", detail, facts: {}, holder: null, position: null, retry_after_s: null }
+  }
+}

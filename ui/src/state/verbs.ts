@@ -1,0 +1,64 @@
+// Which verbs make sense in which state. The daemon has the last word: this only keeps a menu short.
+
+export interface Verb {
+  verb: string
+  text: string
+  hint: string
+  /** It ends something: a question comes first. */
+  sure?: string
+}
+
+const START: Verb = { verb: "start", text: "Start now", hint: "first in line, and in the next gap whatever it is worth" }
+const HOLD: Verb = { verb: "hold", text: "Hold", hint: "keep it waiting until it is released" }
+const RELEASE: Verb = { verb: "release", text: "Release", hint: "let it wait for its turn again" }
+const PAUSE: Verb = { verb: "pause", text: "Pause", hint: "park it, and hold it" }
+const RESUME: Verb = { verb: "resume", text: "Resume", hint: "let it go on" }
+const WIND_DOWN: Verb = { verb: "wind_down", text: "Wind down", hint: "run to the next saved point, then stop and hold" }
+const STOP: Verb = { verb: "stop", text: "Stop", hint: "end its processes, with grace, and hold it" }
+const KILL: Verb = {
+  verb: "kill", text: "Kill", hint: "end its processes at once, and hold it",
+  sure: "Its processes are ended at once. What it did since its last saved point is lost.",
+}
+const CANCEL: Verb = {
+  verb: "cancel", text: "Cancel", hint: "end it for good",
+  sure: "It is ended for good, and does not start again by itself.",
+}
+const RETRY: Verb = { verb: "retry", text: "Restart", hint: "queue it again" }
+
+const OF_JOB: Record<string, Verb[]> = {
+  queued: [START, HOLD, CANCEL],
+  held: [RELEASE, START, CANCEL],
+  starting: [HOLD, STOP, KILL, CANCEL],
+  running: [PAUSE, WIND_DOWN, STOP, KILL, CANCEL],
+  frozen: [PAUSE, STOP, KILL, CANCEL],
+  parking: [RESUME, STOP, KILL, CANCEL],
+  parked: [START, HOLD, RESUME, STOP, KILL, CANCEL],
+  resuming: [PAUSE, STOP, KILL, CANCEL],
+  winding_down: [RESUME, STOP, KILL, CANCEL],
+  stopping: [KILL, CANCEL],
+  done: [RETRY],
+  failed: [RETRY],
+  cancelled: [],
+  lost: [RETRY],
+}
+
+export function jobVerbs(state: string, wish: string): Verb[] {
+  const all = OF_JOB[state] ?? []
+  // one that is parked because it was asked to is let go on; one that only steps aside is held
+  return state === "parked" ? all.filter((one) => one.verb !== (wish === "run" ? "resume" : "hold")) : all
+}
+
+const S_HOLD: Verb = { verb: "hold", text: "Hold", hint: "keep it aside until it is released; requests for it wait" }
+const S_RELEASE: Verb = { verb: "release", text: "Release", hint: "let it come back when it is asked for" }
+const S_STOP: Verb = {
+  verb: "stop", text: "Stop", hint: "end its server, and hold it",
+  sure: "Requests that are answered now are finished first. Then its server ends, and requests for it wait until it is released.",
+}
+const S_KILL: Verb = {
+  verb: "kill", text: "Kill", hint: "end its server at once, and hold it",
+  sure: "Its server is ended at once: requests that are being answered are cut off.",
+}
+
+export function serviceVerbs(wish: string): Verb[] {
+  return wish === "run" ? [S_HOLD, S_STOP, S_KILL] : [S_RELEASE, S_STOP, S_KILL]
+}
