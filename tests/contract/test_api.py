@@ -70,6 +70,7 @@ READS = {
     "/api/v1/history?limit=1": lambda found: found[0]["sentence"] == "train (j1): done, ran for 60 s",
     "/api/v1/requests?service=chat": lambda found: found == [{"id": 1, "service": "chat"}],
     "/api/v1/holders/j1/runs": lambda found: found == [],
+    "/api/v1/recipes": lambda found: [(row["name"], row["gpus"], row["placement"]) for row in found] == [("train", 1, "gap")],
     "/api/v1/outlook": lambda found: (found["jobs"], found["unknown"]) == (4, 4),
     "/api/v1/jobs?select=name=tw*": lambda found: [row["id"] for row in found["jobs"]] == ["j3", "j4"],
     "/healthz": lambda found: found["status"] == "ok",

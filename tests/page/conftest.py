@@ -91,7 +91,7 @@ def visit(browser: Browser, world: Stack) -> Iterator[Callable[..., Visit]]:
         return made[-1]
 
     yield come
-    print(world.board())  # of a test that failed
+    print(world.board())  # of a test that failed, as the page below
     for one in made:
         print(one.page.locator("main").inner_text())
     complaints = [word for one in made for word in one.complaints]

@@ -45,6 +45,10 @@ class Visit:
         self.page.locator("[data-live=true]").wait_for()
         self.page.locator("main h2").first.wait_for(state="attached")
 
+    def open_tab(self, path: str) -> None:
+        """Go to `#/PATH` without loading the page again."""
+        self.page.evaluate("path => { location.hash = '#/' + path }", path)
+
     def unlock(self) -> None:
         """Give the PIN by the button of the page."""
         self.page.get_by_role("button", name="Unlock").click()

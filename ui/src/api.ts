@@ -353,6 +353,16 @@ export interface ReasonBody {
   at_saved_point?: boolean
 }
 
+export interface RecipeRow {
+  name: string
+  goal: string | null
+  gpus: number
+  need_bytes: number | null
+  placement: string
+  priority: number
+  tags: string[]
+}
+
 export interface RenewBody {
   ttl_s?: number | null
 }

@@ -85,8 +85,10 @@ class Said(Body):
 
     placement: Placement | None = None
     priority: int | None = Field(None, ge=0, le=100)
-    after: list[Word] | None = Field(None, max_length=1000)
-    after_ok: list[Word] | None = Field(None, max_length=1000)
+    after: list[Word] | None = Field(None, max_length=1000, description="starts when these jobs are over")
+    after_ok: list[Word] | None = Field(
+        None, max_length=1000, description="starts when these have ended well; else it is held"
+    )
     retries: int | None = Field(None, ge=0, le=1000)
     max_runtime_s: Seconds = None
     stall_after_s: Seconds = None
