@@ -8,8 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from tests.e2e.stack import Stack
+from tests.e2e.visits import program
 from tests.page.visit import Visit
 from tests.page.world import PIN, WAITING
+from tests.processes import end
 
 pytestmark = pytest.mark.e2e
 
@@ -117,6 +119,44 @@ def test_the_mode_and_prod_only_are_asked_about_before_they_change(world: Stack,
     one.page.get_by_role("dialog").get_by_role("button", name="Go live").click()
     one.page.get_by_role("button", name="Only watch").wait_for()
     assert world.api("/api/v1/status")["mode"] == "live"
+
+
+def test_models_leases_claims_and_windows_have_their_verbs(world: Stack, visit: Come) -> None:
+    hand = world.by_hand(program(world, "1GiB"))
+    asked = {"name": "notebook", "gpu": "2GiB", "ttl_s": 600, "priority": 90}
+    lease = world.post("/api/v1/leases", asked)["id"]
+    one = visit()
+    one.unlock()
+    device = one.page.get_by_role("article", name="Device sim0")
+    device.get_by_role("button", name=f"Claim pid {hand.pid}").click()
+    dialog = one.page.get_by_role("dialog")
+    dialog.get_by_label("Name").fill("mine")
+    dialog.get_by_role("button", name="Claim it").click()
+    leases = one.page.get_by_role("region", name="Leases and claims")
+    leases.locator("li", has_text="mine").wait_for()
+    assert one.violations() == []
+    for name in ("mine", "notebook"):
+        leases.locator("li", has_text=name).get_by_role("button", name="Release").click()
+        dialog.get_by_role("button", name="Release").click()
+        leases.locator("li", has_text=name).wait_for(state="detached")
+    end(hand.pid)
+    assert world.api("/api/v1/claims") == [] and world.api(f"/api/v1/leases/{lease}")["ended"]
+
+    one.page.get_by_role("button", name="Open a window").click()
+    dialog.get_by_label("hours").fill("1.5")
+    dialog.get_by_label("chat").check()
+    assert one.violations() == []
+    dialog.get_by_role("button", name="Open it").click()
+    windows = one.page.get_by_role("list", name="Windows")
+    windows.get_by_text("slow wake over chat").wait_for()
+    windows.get_by_role("button", name="End it").click()
+    windows.wait_for(state="detached")
+
+    model = one.page.get_by_role("article", name="Model server chat")
+    model.get_by_role("button", name="Sleep").click()
+    model.get_by_role("button", name="Wake").click()
+    model.get_by_role("button", name="Sleep").wait_for()
+    world.wait_service("chat", "awake")
 
 
 def test_headway_open_lets_a_page_in_without_a_pin(world: Stack, visit: Come) -> None:

@@ -443,6 +443,8 @@ export interface ServiceRow {
   waiting_s: number | null
   quiet_s: number | null
   window: string | null
+  called_by: string | null
+  dismissed_by: string | null
   run: string | null
   pid: number | null
 }

@@ -48,17 +48,20 @@ export function jobVerbs(state: string, wish: string): Verb[] {
   return state === "parked" ? all.filter((one) => one.verb !== (wish === "run" ? "resume" : "hold")) : all
 }
 
-const S_HOLD: Verb = { verb: "hold", text: "Hold", hint: "keep it aside until it is released; requests for it wait" }
+const S_WAKE: Verb = { verb: "wake", text: "Wake", hint: "bring it, as a request would: jobs step aside" }
+const S_SLEEP: Verb = { verb: "sleep", text: "Sleep", hint: "put it aside once nobody uses it; a request brings it back" }
+const S_HOLD: Verb = { verb: "hold", text: "Hold", hint: "keep it aside until it is released; requests for it are refused" }
 const S_RELEASE: Verb = { verb: "release", text: "Release", hint: "let it come back when it is asked for" }
 const S_STOP: Verb = {
-  verb: "stop", text: "Stop", hint: "end its server, and hold it",
-  sure: "Requests that are answered now are finished first. Then its server ends, and requests for it wait until it is released.",
+  verb: "stop", text: "Stop", hint: "end its server, and keep it stopped",
+  sure: "What it answers now is finished first. Then its server ends, and requests for it are refused until you wake it.",
 }
 const S_KILL: Verb = {
-  verb: "kill", text: "Kill", hint: "end its server at once, and hold it",
+  verb: "kill", text: "Kill", hint: "end its server at once, and keep it stopped",
   sure: "Its server is ended at once: requests that are being answered are cut off.",
 }
 
-export function serviceVerbs(wish: string): Verb[] {
-  return wish === "run" ? [S_HOLD, S_STOP, S_KILL] : [S_RELEASE, S_STOP, S_KILL]
+export function serviceVerbs(state: string, wish: string): Verb[] {
+  if (wish !== "run") return [S_RELEASE, S_WAKE, S_STOP, S_KILL]
+  return ["awake", "starting", "waking"].includes(state) ? [S_SLEEP, S_HOLD, S_STOP, S_KILL] : [S_WAKE, S_HOLD, S_STOP, S_KILL]
 }
