@@ -10,6 +10,7 @@ import pytest
 
 from headway.api.typescript import types
 from headway.api.web import FILE, built, headers
+from headway.core.phrases import EVENTS
 from tests.page.conftest import missing
 
 pytestmark = pytest.mark.core
@@ -20,6 +21,11 @@ def test_its_types_are_those_of_the_api() -> None:
     assert (ROOT / "ui" / "src" / "api.ts").read_text() == types(), (
         "run: python -m headway.api.typescript > ui/src/api.ts"
     )
+
+
+def test_what_the_history_calls_wrong_is_in_the_audit() -> None:
+    codes = re.findall(r'^  "([a-z_.]+)",$', (ROOT / "ui" / "src" / "wrong.ts").read_text(), re.MULTILINE)
+    assert len(codes) > 20 and set(codes) <= set(EVENTS)
 
 
 def test_it_is_small_and_loads_nothing() -> None:

@@ -42,6 +42,9 @@ const OF_JOB: Record<string, Verb[]> = {
   lost: [RETRY],
 }
 
+/** Every verb on a job, for who reads what they mean. */
+export const JOB_VERBS: Verb[] = [START, HOLD, RELEASE, PAUSE, RESUME, WIND_DOWN, STOP, KILL, CANCEL, RETRY]
+
 export function jobVerbs(state: string, wish: string): Verb[] {
   const all = OF_JOB[state] ?? []
   // one that is parked because it was asked to is let go on; one that only steps aside is held
@@ -60,6 +63,8 @@ const S_KILL: Verb = {
   verb: "kill", text: "Kill", hint: "end its server at once, and keep it stopped",
   sure: "Its server is ended at once: requests that are being answered are cut off.",
 }
+
+export const SERVICE_VERBS: Verb[] = [S_WAKE, S_SLEEP, S_HOLD, S_RELEASE, S_STOP, S_KILL]
 
 export function serviceVerbs(state: string, wish: string): Verb[] {
   if (wish !== "run") return [S_RELEASE, S_WAKE, S_STOP, S_KILL]

@@ -1,0 +1,28 @@
+// Codes of the audit that somebody looks for who asks what went wrong. A test knows each of them from the daemon's list.
+
+export const WRONG: ReadonlySet<string> = new Set([
+  "commands.undone",
+  "config.refused",
+  "daemon.crash_loop",
+  "device.trouble",
+  "disk.low",
+  "gate.stuck",
+  "holder.overrun",
+  "job.failed",
+  "job.lost",
+  "job.lost_work",
+  "job.out_of_memory",
+  "job.over_time",
+  "job.stalled",
+  "job.unhealthy",
+  "memory.low",
+  "memory.not_released",
+  "meter.silent",
+  "move.failed",
+  "move.no_disk",
+  "move.no_memory",
+  "move.refused",
+  "service.died",
+  "service.failed",
+  "store.silent",
+])
