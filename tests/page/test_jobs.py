@@ -55,7 +55,7 @@ def test_the_order_by_keyboard_by_buttons_and_by_drag_is_the_apis(queue: Stack, 
     row.press("Alt+End")
     until(queue, one, ["render", "train", "nightly"])
     one.page.locator("tbody tr", has_text="render").press("j")
-    assert "train" in one.page.locator("tr:focus").inner_text()
+    one.page.locator("tr:focus", has_text="train").wait_for()
     one.page.keyboard.press("Enter")
     one.page.get_by_role("button", name="Run next").click()
     until(queue, one, ["train", "render", "nightly"])
