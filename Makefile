@@ -1,9 +1,9 @@
 # Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
-# `make demo`, `test`, `test-compiled`, `clients`, `page`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-queue`, `bench-gate`, `clean`
+# `make demo`, `test`, `test-compiled`, `clients`, `page`, `pictures`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-queue`, `bench-gate`, `clean`
 # PYTHON=... chooses the interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-compiled clients page check schema seeds campaign bench bench-queue bench-gate clean
+.PHONY: help demo test test-compiled clients page pictures check schema seeds campaign bench bench-queue bench-gate clean
 
 VENV := .venv
 COMPILED := .cache/compiled
@@ -37,7 +37,13 @@ page: $(PAGE)
 
 $(PAGE): hatch_build.py $(shell find ui -name node_modules -prune -o -type f -print) | $(VENV)/dev.stamp
 	$(PIP) --no-deps --editable .
-	@test -e $@ && touch $@
+	@test -e $@ || { echo "The page was not built: see ui/, and what 'cd ui && npm ci && npm run build' says." >&2; exit 1; }
+	@touch $@
+
+# The pictures of docs/howto/page.md, from a Headway with a simulated device.
+pictures: $(VENV)/dev.stamp $(PAGE)
+	@mkdir -p docs/pictures
+	HEADWAY_PICTURES="$(CURDIR)/docs/pictures" $(RUN) -m pytest -q -p no:xdist tests/page/test_pictures.py
 
 # litellm and llm are large (300 MB, half a minute) and strangers to us: in a Python of their own, and only where asked
 # for. With them `make test` tries the gate with these two as well.
@@ -67,7 +73,7 @@ check: $(VENV)/dev.stamp $(PAGE)
 	$(RUN) -m ruff format --check $(CHECKED) hatch_build.py
 	$(RUN) -m mypy $(CHECKED)
 	$(BIN)/lint-imports --no-logo
-	cd ui && PATH="$(CURDIR)/$(BIN):$$PATH" npm run --silent check
+	cd ui && PATH="$(CURDIR)/$(BIN):$$PATH" && export PATH && { test -d node_modules || npm ci --silent; } && npm run --silent check
 	$(RUN) -m pytest -q -p no:xdist tests/core/test_tidy.py
 
 # The API against whatever fits its OpenAPI document and whatever does not: some minutes.

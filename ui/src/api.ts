@@ -34,6 +34,7 @@ export interface AddBody {
   env?: Record<string, string>
   options?: Record<string, unknown>
   dry_run?: boolean
+  ask_key?: string | null
 }
 
 export interface AlertSent {
