@@ -145,6 +145,20 @@ export interface FoundServer {
   models: string[]
 }
 
+export interface GapRow {
+  sentence: string
+  age_s: number
+  talks: number | null
+  likely_s: number | null
+  curve: unknown[][]
+  price: number
+  wait_price: number
+  max_mean_wait_s: number
+  max_waiting_share: number
+  follower_s: number
+  waits: WaitsRow[]
+}
+
 export interface Health {
   status: "ok" | "stuck"
   loop_age_s: number
@@ -418,6 +432,39 @@ export interface SelectBody {
   changes?: EditBody | null
 }
 
+export interface ServiceDetail {
+  id: string
+  kind: string
+  name: string
+  state: string
+  in_state_s: number
+  devices: string[]
+  bytes: number | null
+  need_bytes: number | null
+  code: string
+  why: string
+  wish: string
+  wish_by: string | null
+  note: string | null
+  failures: number
+  driver: string
+  models: string[]
+  upstream: string | null
+  ready: boolean
+  gate: string
+  active: number | null
+  engine_active: number | null
+  waiting: number
+  waiting_s: number | null
+  quiet_s: number | null
+  window: string | null
+  called_by: string | null
+  dismissed_by: string | null
+  run: string | null
+  pid: number | null
+  gap: GapRow | null
+}
+
 export interface ServiceRow {
   id: string
   kind: string
@@ -508,6 +555,14 @@ export interface Trouble {
   code: string
   sentence: string
   id: string | null
+}
+
+export interface WaitsRow {
+  over: string
+  requests: number
+  waited: number
+  share: number
+  mean_s: number
 }
 
 export interface Who {
