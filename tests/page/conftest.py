@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, sync_playwright
 
 from headway.api.web import FILE
-from tests.e2e.stack import Stack
+from tests.e2e.stack import Row, Stack
 from tests.page.visit import Visit
 from tests.page.world import PIN, WAITING, table
 from tests.processes import Started
@@ -65,7 +65,11 @@ def shared_world(browser: Browser) -> Iterator[Stack]:
 @pytest.fixture
 def world(shared_world: Stack) -> Stack:
     """That Headway as a test finds it: `talker` runs beside the model, the others are held and in their order."""
-    ask = shared_world.post
+
+    def ask(path: str, body: Row | None = None) -> None:
+        """A database on a disk that others write to may be silent for a while: a 503, and it is asked again."""
+        shared_world.wait(lambda: shared_world.tried(lambda: shared_world.post(path, body)), path)
+
     ask("/api/v1/queue/hold")
     ask("/api/v1/mode", {"mode": "live"})
     ask("/api/v1/prod-only", {"on": False})

@@ -95,6 +95,24 @@ def test_a_log_needs_the_pin_and_is_text_in_colours(world: Stack, visit: Come) -
     assert "\x1b" not in log.inner_text() and "title" not in log.inner_text()
 
 
+def test_a_job_that_would_lose_its_work_is_started_anyway_only_when_that_is_said(
+    world: Stack, visit: Come
+) -> None:
+    world.post("/api/v1/queue/hold")  # so that it does not take the model's place under the other tests
+    held = {"argv": ["sleep", "60"], "name": "careless", "gpu": "20GiB", "driver": "auto", "hold": True}
+    made = world.post("/api/v1/jobs", held)["id"]
+    assert world.job(made)["step_aside"] == "none"
+    one = opened(visit, f"/{made}")
+    one.unlock()
+    details = one.page.get_by_role("region", name="Details")
+    details.get_by_role("button", name="Start anyway").click()
+    assert "lost" in one.page.get_by_role("dialog").inner_text()
+    one.page.get_by_role("dialog").get_by_role("button", name="Start anyway").click()
+    one.said("Start anyway").wait_for()
+    world.wait(lambda: world.job(made)["code"] == "queue_held", "nothing but the queue's hold in its way")
+    world.post(f"/api/v1/jobs/{made}/cancel")
+
+
 def test_a_recipe_is_added_with_the_fields_of_the_api(world: Stack, visit: Come) -> None:
     one = opened(visit)
     one.unlock()

@@ -1,17 +1,27 @@
 // Which verbs make sense in which state. The daemon has the last word: this only keeps a menu short.
 
+import type { JobRow } from "../api"
+
 export interface Verb {
   verb: string
   text: string
   hint: string
+  body?: object
   /** It ends something: a question comes first. */
   sure?: string
 }
 
 const START: Verb = { verb: "start", text: "Start now", hint: "first in line, and in the next gap whatever it is worth" }
+const ANYWAY: Verb = {
+  verb: "start", text: "Start anyway", hint: "beside a model too, though it would lose its work", body: { anyway: true },
+  sure: "It starts in the next gap. When the model is asked for again, it is stopped, and what it did is lost.",
+}
 const HOLD: Verb = { verb: "hold", text: "Hold", hint: "keep it waiting until it is released" }
 const RELEASE: Verb = { verb: "release", text: "Release", hint: "let it wait for its turn again" }
 const PAUSE: Verb = { verb: "pause", text: "Pause", hint: "park it, and hold it" }
+const PAUSE_SAVED: Verb = {
+  verb: "pause", text: "Pause at its saved point", hint: "stop it when it has saved, and hold it", body: { at_saved_point: true },
+}
 const RESUME: Verb = { verb: "resume", text: "Resume", hint: "let it go on" }
 const WIND_DOWN: Verb = { verb: "wind_down", text: "Wind down", hint: "run to the next saved point, then stop and hold" }
 const STOP: Verb = { verb: "stop", text: "Stop", hint: "end its processes, with grace, and hold it" }
@@ -26,10 +36,10 @@ const CANCEL: Verb = {
 const RETRY: Verb = { verb: "retry", text: "Restart", hint: "queue it again" }
 
 const OF_JOB: Record<string, Verb[]> = {
-  queued: [START, HOLD, CANCEL],
-  held: [RELEASE, START, CANCEL],
+  queued: [START, ANYWAY, HOLD, CANCEL],
+  held: [RELEASE, START, ANYWAY, CANCEL],
   starting: [HOLD, STOP, KILL, CANCEL],
-  running: [PAUSE, WIND_DOWN, STOP, KILL, CANCEL],
+  running: [PAUSE, PAUSE_SAVED, WIND_DOWN, STOP, KILL, CANCEL],
   frozen: [PAUSE, STOP, KILL, CANCEL],
   parking: [RESUME, STOP, KILL, CANCEL],
   parked: [START, HOLD, RESUME, STOP, KILL, CANCEL],
@@ -43,12 +53,16 @@ const OF_JOB: Record<string, Verb[]> = {
 }
 
 /** Every verb on a job, for who reads what they mean. */
-export const JOB_VERBS: Verb[] = [START, HOLD, RELEASE, PAUSE, RESUME, WIND_DOWN, STOP, KILL, CANCEL, RETRY]
+export const JOB_VERBS: Verb[] = [START, ANYWAY, HOLD, RELEASE, PAUSE, PAUSE_SAVED, RESUME, WIND_DOWN, STOP, KILL, CANCEL, RETRY]
 
-export function jobVerbs(state: string, wish: string): Verb[] {
-  const all = OF_JOB[state] ?? []
+export function jobVerbs(row: JobRow): Verb[] {
+  const not = new Set<Verb>()
+  if (row.step_aside !== "none") not.add(ANYWAY)
+  // one that cannot park has another way to pause
+  not.add(row.step_aside === "park" ? PAUSE_SAVED : PAUSE)
   // one that is parked because it was asked to is let go on; one that only steps aside is held
-  return state === "parked" ? all.filter((one) => one.verb !== (wish === "run" ? "resume" : "hold")) : all
+  if (row.state === "parked") not.add(row.wish === "run" ? RESUME : HOLD)
+  return (OF_JOB[row.state] ?? []).filter((one) => !not.has(one))
 }
 
 const S_WAKE: Verb = { verb: "wake", text: "Wake", hint: "bring it, as a request would: jobs step aside" }
