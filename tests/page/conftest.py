@@ -33,9 +33,9 @@ def missing() -> str | None:
     return None if shutil.which("chromium") else "Chromium is not installed (Debian: apt install chromium)"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests of a worker."""
+    """One Chromium for these tests of a worker. While it is there, its loop is this thread's: no other can run."""
     if word := missing():
         assert not os.environ.get("HEADWAY_CI"), word
         pytest.skip(word)
@@ -45,9 +45,9 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def shared_world(browser: Browser) -> Iterator[Stack]:
-    """One Headway for all tests of a worker: it takes longer to start than a test takes."""
+    """One Headway for these tests of a worker: it takes longer to start than a test takes."""
     place = Path(tempfile.mkdtemp(prefix="hw-"))
     (home := place / "home").mkdir(mode=0o700)
     (logs := place / "logs").mkdir()
