@@ -10,6 +10,7 @@ import pytest
 from headway.core import gaps
 from headway.core.decide import decide
 from headway.core.forecast import Answer, Forecast, Quiet
+from headway.core.ledger import CLOSED
 from headway.core.model import Form, Job, Move, Policy, Service, Verdict, Waiting
 from headway.core.pauses import Table
 from headway.core.worth import Costs
@@ -52,8 +53,13 @@ def test_while_somebody_is_expected_back_the_job_waits_until_that_is_over() -> N
 
 
 def test_a_gap_that_no_swap_fits_into_is_left_alone() -> None:
-    no = verdict(scene(outlook(regular(8.0), price=1e6)))
+    no = verdict(scene(outlook(regular(8.0), price=1e5)))
     assert no is not None and (no.code, no.until_s) == ("gap_not_worth", None)
+
+
+def test_a_promise_that_is_used_up_is_said_to_be_that() -> None:
+    no = verdict(scene(outlook(regular(8.0), price=CLOSED)))
+    assert no is not None and (no.code, no.until_s) == ("gap_promised", None)
 
 
 def test_a_moment_that_was_found_is_good_until_something_is_learned() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from headway.core import fit
 from headway.core.draft import Draft
-from headway.core.ledger import Knobs
+from headway.core.ledger import CLOSED, Knobs
 from headway.core.lifecycle import aside_form, rule
 from headway.core.model import FormName, Holder, HolderId, Job, Service, Snapshot, Verdict
 from headway.core.outlook import Outlook
@@ -111,7 +111,7 @@ def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
     best = moment(job, service, outlook, s)
     facts |= best.facts()
     if best.after_s is None:
-        return Verdict(code="gap_not_worth", facts=facts)
+        return Verdict(code="gap_promised" if outlook.price >= CLOSED else "gap_not_worth", facts=facts)
     at_s = max(outlook.at_s + best.after_s, since_s + s.policy.gap_min_s)
     if best.now and at_s <= s.now_s:
         return None

@@ -315,6 +315,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "put aside for a job",
         derive=could_come_back,
     ),
+    "gap_promised": _p(
+        "{service} has been quiet for {quiet_s}, but its requests have waited as much in a day as was promised: no "
+        "swap until that is longer ago",
+        "its model's requests have waited as much in a day as was promised",
+        help="headway start {id}",
+    ),
     "gap_unread": _p(
         "{service} has just answered; how that ended is being read", "what the model answered last is being read"
     ),
