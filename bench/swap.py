@@ -28,6 +28,9 @@ from demo.world import ROOT, World
 LIMIT_S = 30.0
 
 
+UNPROMISED = {"wait_price": 0, "max_mean_wait": "1d", "max_waiting_share": 1}  # any gap is good
+
+
 def config(home: Path) -> dict[str, Any]:
     """A server that is ready in about 0.1 s and a job that parks by a short command."""
     reports, state = home / "reports", home / "state"
@@ -36,7 +39,7 @@ def config(home: Path) -> dict[str, Any]:
     control = [*python, "demo.jobs.render_ctl"]
     return {
         "mode": "live",
-        "headway": {"gap_min": "0.2s", "wait_price": 0, "min_residency": "0.2s"},
+        "headway": {"gap_min": "0.2s", "min_residency": "0.2s", **UNPROMISED},
         "gate": {"port": 0},
         "api": {"port": 0},
         "device": {"sim0": {"meter": "simulated", "total": "24GiB", "reports": str(reports)}},

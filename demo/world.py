@@ -58,6 +58,8 @@ def config(home: Path, model: Path) -> dict[str, Any]:
             "max_active_jobs": 1,
             "gap_min": "1s",
             "wait_price": 0,
+            "max_mean_wait": "1d",
+            "max_waiting_share": 1,
             "min_residency": "1s",
             "reserve": "1GiB",
             "host_floor": 0,  # small as it is, it starts wherever it is tried

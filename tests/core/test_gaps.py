@@ -60,7 +60,7 @@ def test_a_gap_that_no_swap_fits_into_is_left_alone() -> None:
 def test_where_the_caps_of_a_day_are_used_up_it_says_who_waited() -> None:
     waits = (Waits(), Waits(requests=120.0, waited=19.0, waited_s=70.0), Waits())
     no = verdict(scene(outlook(regular(8.0), price=CLOSED, waits=waits)))
-    assert no is not None and no.code == "gap_caps"
+    assert no is not None and no.code == "gap_promised"
     assert (no.facts["waited"], no.facts["requests"], no.facts["waited_s"]) == (19, 120, 70.0)
     asked = outlook(regular(8.0), price=CLOSED, knobs=Knobs(wait_price=CLOSED))
     assert (no := verdict(scene(asked))) is not None and no.code == "gap_not_worth", "a person set that price"

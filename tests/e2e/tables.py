@@ -31,7 +31,8 @@ def config(
 
     Quick defaults: jobs come back after half a second of quiet, and a model may be pushed half a second after it woke.
     """
-    own = {"gap_min": 0.5, "wait_price": 0, "min_residency": 0.5, "backoff_min": 0.5}
+    own = {"gap_min": 0.5, "wait_price": 0, "max_mean_wait": "1d", "max_waiting_share": 1}
+    own |= {"min_residency": 0.5, "backoff_min": 0.5}
     settings = {
         **own,
         "host_floor": 0,

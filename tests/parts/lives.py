@@ -20,6 +20,8 @@ from tests.parts.loop_world import FakeDriver, LoopWorld
 QUICK = Policy(
     gap_min_s=0.0,
     wait_price=0.0,
+    max_mean_wait_s=1e6,
+    max_waiting_share=1.0,
     demand_grace_s=0.02,
     backoff_min_s=0.02,
     backoff_max_s=0.05,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from headway.core.ledger import Waits
+from headway.core.ledger import CLOSED, Waits
 from headway.core.model import Service, Snapshot
 from headway.core.outlook import Outlook
 from headway.core.phrases import fill, told
@@ -16,6 +16,9 @@ OVER: Final = ("1 h", "24 h", "all")
 LIKELY: Final = 0.8
 ANSWERING: Final = phrase(
     "nothing is expected while it answers; a second of waiting must earn {price} s of job time now"
+)
+PROMISED: Final = phrase(
+    "its requests have waited as much in a day as was promised: no swap until that is longer ago"
 )
 EXPECTED: Final = phrase(
     "{talks_words} could come back; 80 % chance of at least {likely_s} more quiet; a second of waiting must earn "
@@ -59,6 +62,8 @@ def _sentence(service: Service, outlook: Outlook, s: Snapshot) -> str:
         return told("gap.taken", None, outlook.taken, s)
     if outlook.quiet is None or service.active:
         return fill(ANSWERING, {"price": outlook.price}, s)
+    if outlook.price >= CLOSED:
+        return fill(PROMISED, {}, s)
     likely_s = outlook.quiet.lasting_s(LIKELY)
     facts = {"talks": outlook.quiet.talks, "likely_s": likely_s, "price": outlook.price}
     return fill(EXPECTED, facts, s)

@@ -114,7 +114,7 @@ def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
     if best.now and at_s <= s.now_s:
         return None
     if outlook.price >= CLOSED > outlook.knobs.wait_price:
-        return Verdict(code="gap_caps", facts=facts | _waited(outlook))
+        return Verdict(code="gap_promised", facts=facts | _waited(outlook))
     if best.after_s is None:
         return Verdict(code="gap_not_worth", facts=facts)
     return Verdict(code="gap_too_short", facts=facts, until_s=max(at_s, s.now_s + SOON_S))

@@ -306,12 +306,6 @@ VERDICTS: Mapping[str, Phrase] = {
         "a swap with the model would not be worth the waiting",
         help="headway start {id}", derive=could_come_back,
     ),
-    "gap_caps": _p(
-        "{waited} of the {requests} requests to {service} in the last 24 h waited for it, {waited_s} together: as much "
-        "as max_waiting_share or max_mean_wait let; starts when more requests came, or that is a day ago",
-        "as many requests to the model waited as may in a day",
-        help="headway service show {service}",
-    ),
     "gap_taken": _p(
         "put aside for {job}: {talks_words} could come back; 80 % chance of at least {likely_s} more quiet; expecting "
         "{gain_s} of job time for {wait_s} of waiting",
@@ -320,6 +314,12 @@ VERDICTS: Mapping[str, Phrase] = {
         "put aside for {job} after {quiet_s} of quiet",
         "put aside for a job",
         derive=could_come_back,
+    ),
+    "gap_promised": _p(
+        "{waited} of the {requests} requests to {service} in the last 24 h waited for it, {waited_s} together: as much "
+        "as was promised; starts when more requests came, or that is longer ago",
+        "the requests of its model have waited as much in a day as was promised",
+        help="headway service show {service}",
     ),
     "gap_unread": _p(
         "{service} has just answered; how that ended is being read", "what the model answered last is being read"

@@ -32,7 +32,6 @@ ELSEWHERE: Mapping[str, str] = {
     "behind": "a pass looks at 64 entries of a line, and no seed queues as many",
     "after_failed": "a job that follows one which did not end well is held in that very turn: `held` is what it says",
     "after_gone": "the same for one that follows a job which never ran",
-    "gap_caps": "the caps count after the first 1,000 requests, and no seed sends as many; replays do",
 }
 
 

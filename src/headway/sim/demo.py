@@ -66,7 +66,14 @@ class Demo:
         self._quiet_since_s = self.world.loop.now_s
         self.world.machine.add_card("sim0", TOTAL_BYTES)
         self.world.habits |= {name: replace(habit) for name, habit in HABITS.items()}
-        self.world.policy = Policy(max_active_jobs=1, gap_min_s=1.0, wait_price=0.0, reserve_max_bytes=GIB)
+        self.world.policy = Policy(
+            max_active_jobs=1,
+            gap_min_s=1.0,
+            wait_price=0.0,
+            max_mean_wait_s=1e6,
+            max_waiting_share=1.0,
+            reserve_max_bytes=GIB,
+        )
         self.world.services = (_chat(),)
         self.world.start()
         for name in JOBS:

@@ -62,6 +62,8 @@ class Scenario:
             max_active_jobs=self.chance.choice([None, None, 1, 2]),
             gap_min_s=self.chance.choice([0.0, 2.0, 10.0]),
             wait_price=self._rare.choice([0.0, 0.0, 0.0, 4.0]),
+            max_waiting_share=self._rare.choice([0.002, 1.0, 1.0]),  # of the first 1,000 requests
+            max_mean_wait_s=self._rare.choice([0.01, 1e6, 1e6]),
             push_back_s=self.chance.choice([0.0, 60.0]),
             reserve_after_s=self.chance.choice([60.0, 1800.0]),
             crash_starts=self._rare.choice([0, 2, 3, 5, 5]),

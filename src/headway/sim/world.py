@@ -152,9 +152,8 @@ class World:
             self._end_wound(number)
         self.disk.hangs_until_s = 0.0
         self.calendar = Calendar((), UTC)  # what comes again and again would never come to rest
-        self.policy = replace(
-            self.policy, wait_price=0.0
-        )  # a promise of the day before may keep jobs waiting for a day
+        # a promise that is used up would keep jobs waiting for a day
+        self.policy = replace(self.policy, wait_price=0.0, max_mean_wait_s=1e6, max_waiting_share=1.0)
         self.door.apply()
 
     # ---------------------------------------------------------------- programs
