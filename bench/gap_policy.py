@@ -25,7 +25,7 @@ from headway.core.ledger import LEAST_REQUESTS, Knobs
 from headway.core.worth import Costs
 from headway.sim.replay.frontier import Point, at_share, at_wait, geometric, hull
 from headway.sim.replay.play import Outcome, play
-from headway.sim.replay.policies import Clairvoyant, Fixed, Policy
+from headway.sim.replay.policies import Clairvoyant, Fixed, Policy, WhoComesBack
 from headway.sim.replay.report import Setting, ours
 from headway.sim.replay.trace import Request, Trace, read
 
@@ -44,6 +44,7 @@ MEASURED = {  # job time that the reference reached: less is a defect
     "sg-64": (0.389, 0.410, 0.438),
 }
 OVERLAPS = {"busy2": 0.89, "ws3": 0.96, "solo": 0.975}
+COLD, COLD_HOURS, COLD_WITHIN = ("busy2", "ws3"), 8, 0.05
 NIGHT_HOURS, NIGHT_LENGTH_H, NIGHT_WAIT_S = 3.0, 7.3, 0.78
 DAY_S, SETTLED = 86400.0, 1000
 DOC = Path(__file__).parents[1] / "docs" / "performance.md"
@@ -156,10 +157,30 @@ def promise_lines(trace: Trace) -> Iterator[Line]:
         yield _line(
             f"{name}: worst 24 h, mean wait (s)", mean_s, knobs.max_mean_wait_s * 1.05, ".2f", most=True
         )
+    if name in COLD:
+        yield from cold_lines(trace, policy)
     if name in SHARED:
         per_s = took_s / len(trace.requests) * 100_000
         yield _line(f"{name}: 100,000 requests (s of CPU)", per_s, 20.0, ".1f", most=True)
         yield _line(f"{name}: a decision (ms of CPU)", outcome.decide_ms_mean or 0.0, 0.5, ".2f", most=True)
+
+
+def cold_lines(trace: Trace, knowing: WhoComesBack) -> Iterator[Line]:
+    """The first hours beside the same of a policy that begins with what `knowing` learned of pauses."""
+    name, until_s = trace.name.split(".")[0], trace.requests[0].arrived_s + COLD_HOURS * 3600
+    first = [one for one in trace.requests if one.arrived_s < until_s]
+    cold, warm = (
+        play(first, one, Costs()).figures() for one in (ours(Setting()), ours(Setting()).knowing(knowing))
+    )
+    for key, what, style in (("gpu_share", "job time", ".3f"), ("mean_wait_s", "mean wait (s)", ".2f")):
+        off = cold[key] / warm[key] - 1
+        less = key == "gpu_share"  # that is worse
+        yield Line(
+            what=f"{name}: first {COLD_HOURS} h, {what}, beside a warm start",
+            found=f"{cold[key]:{style}} beside {warm[key]:{style}} ({off:+.1%})",
+            goal=f"≥ {-COLD_WITHIN:.0%}" if less else f"≤ {COLD_WITHIN:+.0%}",
+            passed=off >= -COLD_WITHIN if less else off <= COLD_WITHIN,
+        )
 
 
 def night_line(nights: Sequence[Trace], factor: float) -> Line:

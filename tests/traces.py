@@ -34,6 +34,19 @@ def agents(seed: int, *, count: int = 2, hours: float = 24.0) -> tuple[Request, 
     return tuple(found)
 
 
+def irregular(seed: int, *, days: int = 10) -> tuple[Request, ...]:
+    """One or two people who work some hours of the day, and not every day."""
+    rng = random.Random(seed)
+    some = agents(seed, count=rng.choice((1, 2)), hours=24.0 * days)
+    begin, hours, share = rng.randint(6, 12), rng.randint(8, 14), rng.choice((0.5, 0.9))
+    at_work = [day < 2 or rng.random() < share for day in range(days + 2)]
+    return tuple(
+        one
+        for one in some
+        if at_work[int(one.arrived_s // 86400)] and begin <= one.arrived_s / 3600 % 24 < begin + hours
+    )
+
+
 def crowd(seed: int, *, per_s: float = 4.0, count: int = 8000) -> tuple[Request, ...]:
     """A data centre's chat: no conversation is known, and there is no quiet."""
     rng = random.Random(seed)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from bench.gap_policy import worst_day
 from headway.cli.main import cli
 from headway.core.worth import Costs
 from headway.errors import LogUnreadable
@@ -22,7 +23,7 @@ from headway.sim.replay.play import Outcome, play
 from headway.sim.replay.policies import Clairvoyant, Fixed
 from headway.sim.replay.report import Setting, ours
 from headway.sim.replay.trace import Request, read
-from tests.traces import agents, crowd
+from tests.traces import agents, crowd, irregular
 
 pytestmark = pytest.mark.contract
 
@@ -140,10 +141,27 @@ def test_the_caps_bind_where_the_price_alone_would_not() -> None:
     assert worst_share(requests, capped) <= 0.15 * 1.05
 
 
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_the_promise_holds_on_days_unlike_one_another(seed: int) -> None:
+    requests = irregular(seed)
+    outcome = play(requests, ours(Setting()), Costs())
+    share, mean_s = worst_day(requests, outcome)
+    assert 0 < share <= 0.15 * 1.05 and 0 < mean_s <= 1.05
+    assert outcome.figures()["gpu_share"] > 0.5
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_caps_leave_a_cold_start_most_of_its_job_time(seed: int) -> None:
+    requests = [one for one in agents(seed) if one.arrived_s < 8 * 3600]
+    capped, free = (play(requests, ours(Setting(), capped=one), Costs()) for one in (True, False))
+    assert capped.won_s > 0.85 * free.won_s
+    assert sum(wait_s > 0 for wait_s in capped.waits_s) <= 150
+
+
 def test_sleeping_faster_wins_more() -> None:
     requests = agents(7)
     slow, fast = Setting(), Setting().having("sleep", 3.0)
-    won = [play(requests, ours(one), one.costs).won_s for one in (slow, fast)]
+    won = [play(requests, ours(one, capped=False), one.costs).won_s for one in (slow, fast)]
     assert won[1] > won[0]
 
 

@@ -113,10 +113,15 @@ def test_the_expected_wait_is_what_waits_say(costs: Costs, mean_s: float) -> Non
     assert moment.wait_s == pytest.approx(total, rel=0.03, abs=0.02)
 
 
-def ledger(requests: int, waited: int, wait_s: float, at_s: float = 0.0) -> Ledger:
+KNOWN_S = -72 * HOUR_S  # a first request so long ago: its days are known, and nothing is to come
+
+
+def ledger(requests: int, waited: int, wait_s: float, first_s: float | None = KNOWN_S) -> Ledger:
     made = Ledger()
+    if first_s is not None:
+        made.count(first_s, 0.0)
     for n in range(requests):
-        made.count(at_s, wait_s if n < waited else 0.0)
+        made.count(0.0, wait_s if n < waited else 0.0)
     return made
 
 
@@ -129,6 +134,9 @@ PRICES = {
     "at the mean": (ledger(1000, 100, 10.0), CLOSED),
     "one in three of few requests": (ledger(6, 2, 4.0), 4.0),
     "sixteen of few requests": (ledger(20, 15, 0.1), CLOSED),
+    "all of the first ones": (ledger(80, 80, 4.0, None), 4.0),
+    "many of the first ones": (ledger(300, 149, 0.1, None), 4 * math.e**5),
+    "as many of them as may be of a thousand": (ledger(300, 150, 0.1, None), CLOSED),
 }
 
 
@@ -159,18 +167,24 @@ class Hopeless(Ledger):
         return [0.0] * (HOURS + 1)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_no_24_hours_pass_a_cap_whatever_comes(seed: int) -> None:
-    """Requests wait whenever the price allows it and chance wants it; none of them has followers."""
-    rng, made, at_s, rows = random.Random(seed), Hopeless(), 0.0, []
-    eager = rng.choice((0.2, 0.5, 1.0))
+def waited_whenever_allowed(rng: random.Random, made: Ledger, at_s: float) -> list[tuple[float, float]]:
+    """Requests that wait whenever the price allows it and chance wants it; none has followers."""
+    rows, eager, slow_s = [], rng.choice((0.2, 0.5, 1.0)), rng.choice((700, 700, 700, 9000))
     for _ in range(400):
-        at_s += rng.uniform(600, rng.choice((700, 700, 700, 9000)))
+        at_s += rng.uniform(600, slow_s)
         wants = rng.random() < eager
         wait_s = 4.5 if wants and price(Knobs(), made, at_s) < CLOSED else 0.0
         made.count(at_s, wait_s)
         made.followers = 0.0
         rows.append((at_s, wait_s))
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_24_hours_after_the_first_pass_a_cap_whatever_comes(seed: int) -> None:
+    made = Hopeless()
+    made.count(KNOWN_S, 0.0)
+    rows = waited_whenever_allowed(random.Random(seed), made, 0.0)
     assert sum(wait_s > 0 for _, wait_s in rows) > 30
     for i, (begun_s, _) in enumerate(rows):
         day = [wait_s for at_s, wait_s in rows[i:] if at_s < begun_s + DAY_S]
@@ -178,15 +192,36 @@ def test_no_24_hours_pass_a_cap_whatever_comes(seed: int) -> None:
         assert sum(one > 0 for one in day) <= 0.15 * n and sum(day) <= 1.0 * n
 
 
+def test_of_the_first_thousand_requests_no_more_wait_than_may_of_a_thousand() -> None:
+    made, waited = Ledger(), [0]
+    for n in range(1300):
+        waits = price(Knobs(), made, 20.0 * n) < CLOSED
+        made.count(20.0 * n, 0.1 if waits else 0.0)
+        made.followers = 0.0
+        waited.append(waited[-1] + waits)
+    assert waited[150] == waited[1000] == 150
+    assert waited[1300] - waited[1000] <= 0.15 * 300
+
+
+def test_one_day_promises_no_requests() -> None:
+    made = Ledger()
+    for hour in range(2 * HOURS + 1):
+        made.count(hour * HOUR_S, 0.0)
+        if hour == HOURS + 3:
+            assert made.least()[HOURS] == 0
+    assert made.least()[HOURS] == HOURS
+
+
 def test_requests_that_are_sure_to_come_leave_room_for_more_waiting() -> None:
-    steady, new = Ledger(), Ledger()
+    steady, silent = Ledger(), Ledger()
+    silent.count(0.0, 0.0)
     for n in range(4 * 24 * 60):
         steady.count(60.0 * n, 0.0)
     now_s = 60.0 * 4 * 24 * 60
-    for made in (steady, new):
+    for made in (steady, silent):
         for n in range(200):
             made.count(now_s + n, 0.1 if n % 4 == 0 else 0.0)
-    assert price(Knobs(), new, now_s + 200) == CLOSED
+    assert price(Knobs(), silent, now_s + 200) == CLOSED
     assert price(Knobs(), steady, now_s + 200) == 4.0
 
 
@@ -216,4 +251,4 @@ def test_the_ledger_comes_back_as_it_was_saved() -> None:
     assert again.to_doc() == made.to_doc()
     assert Ledger.from_doc(Ledger().to_doc()).to_doc() == Ledger().to_doc()
     assert (again.over(5 * HOUR_S, 1).requests, again.over(5 * HOUR_S, 24).requests) == (3, 53)
-    assert again.total().share == pytest.approx(12 / 53)
+    assert again.total().share == pytest.approx(12 / 54)

@@ -14,8 +14,11 @@ HOUR_S: Final = 3600.0
 HOURS: Final = 24
 DAY_S: Final = HOURS * HOUR_S
 PART_S: Final = 600.0  # wakes that began so close together are told apart by nobody
+PARTS: Final = int(DAY_S // PART_S)
+KNOWN_HOURS: Final = 2 * HOURS  # one day does not tell how unlike days are
 DAYS_KEPT: Final = 28  # of requests by the hour
 LEAST_REQUESTS: Final = 100.0  # fewer in a day say little: a share is taken of so many
+FIRST_REQUESTS: Final = 1000.0  # of the first ones, before a day is known, a share is taken of so many
 SPREAD: Final = (
     0.5  # the least number of requests to come lies so far below the least seen, of its way to the mean
 )
@@ -53,6 +56,8 @@ class Waits:
 
 
 Part = tuple[float, float, float, float]  # an instant; requests, waited, waited_s since ever
+# what came before it: requests, less those sure to come in it, waited, waited_s; the least requests it counts as
+Stretch = tuple[float, float, float, float]
 
 
 class Ledger:
@@ -68,6 +73,7 @@ class Ledger:
             maxlen=DAYS_KEPT * HOURS
         )  # requests of each whole hour before the newest
         self._least: list[float] | None = None
+        self._asked: tuple[int, list[Stretch]] | None = None  # stretches, and as of when
         self._now_s = -math.inf
         self._wake = [0, 0.0]  # requests that waited one after the other, and how long together
         self.followers = 0.0  # those behind the first one, per wake
@@ -78,8 +84,10 @@ class Ledger:
         self._now_s = at_s = max(at_s, self._now_s)
         self._turn(math.floor(at_s / HOUR_S))
         if waited_s > 0:
-            if not self._parts or at_s >= self._parts[-1][0] + PART_S:
+            began_s, before = self._parts[-1][:2] if self._parts else (-math.inf, 0)
+            if at_s >= began_s + PART_S or before < FIRST_REQUESTS <= self._all[0]:
                 self._parts.append((at_s, *self._all))
+                self._asked = None
             self._wake = [self._wake[0] + 1, self._wake[1] + waited_s]
         elif self._wake[0]:
             self.followers += FOLLOWERS_SHARE * (self._wake[0] - 1 - self.followers)
@@ -114,12 +122,12 @@ class Ledger:
         """Per whole number of hours up to 24: as many requests will come in them, by what the last weeks were like.
 
         Fewer than ever came: the further the least lies below the mean, the further below it the next may lie. None,
-        before a day is known.
+        before two days are known.
         """
         if self._least is None:
             sums = [0, *accumulate(self._counts)]
             known = len(sums) - 1
-            if known < HOURS:
+            if known < KNOWN_HOURS:
                 self._least = [0.0] * (HOURS + 1)
             else:
                 mean = sums[-1] / known
@@ -136,17 +144,31 @@ class Ledger:
         behind, behind_s = (0.0, 0.0) if alone else (self.followers, self.follower_s)
         requests, waited, waited_s = self._all[0] + 1, self._all[1] + 1 + behind, self._all[2] + behind_s
         waited_s += self._lone_s()
-        share, mean_s, least = knobs.max_waiting_share, knobs.max_mean_wait_s, self.least()
-        since_s, most = max(now_s, self._now_s) - DAY_S, 0.0
-        for began_s, n_before, m_before, before_s in self._parts:
-            if began_s <= since_s:
-                continue
-            n = requests - n_before + least[int((began_s - since_s) / HOUR_S)]
-            m, seconds = (waited - m_before) / share, (waited_s - before_s) / mean_s
-            of_cap = (m if m > seconds else seconds) / (n if n > LEAST_REQUESTS else LEAST_REQUESTS)
+        by_share, by_mean = 1 / knobs.max_waiting_share, 1 / knobs.max_mean_wait_s
+        waited, waited_s, most = waited * by_share, waited_s * by_mean, 0.0
+        for n_before, before, before_s, at_least in self._stretches(max(now_s, self._now_s)):
+            n = requests - n_before
+            m, seconds = waited - before * by_share, waited_s - before_s * by_mean
+            of_cap = (m if m > seconds else seconds) / (n if n > at_least else at_least)
             if of_cap > most:
                 most = of_cap
         return most
+
+    def _stretches(self, now_s: float) -> list[Stretch]:
+        """Those of less than 24 hours; made once for every `PART_S` of a clock, what is left of one rounded down."""
+        newest = int(now_s // PART_S)
+        if self._asked is None or self._asked[0] != newest:
+            found: list[Stretch] = []
+            first = FIRST_REQUESTS if len(self._counts) < HOURS else 0.0
+            least = self.least()
+            for began_s, n, waited, waited_s in self._parts:
+                left = int(began_s // PART_S) + PARTS - newest
+                if left >= 0:
+                    to_come = least[(left - 1) * HOURS // PARTS] if left else 0.0
+                    at_least = FIRST_REQUESTS if n < first else LEAST_REQUESTS
+                    found.append((n - to_come, waited, waited_s, at_least))
+            self._asked = newest, found
+        return self._asked[1]
 
     def _lone_s(self) -> float:
         """What the first request of a wake waits: as those of the last 24 hours did."""

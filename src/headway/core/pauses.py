@@ -63,19 +63,20 @@ class Places:
     def __init__(self, shift_s: float) -> None:
         bins: list[int] = []
         shares: list[float] = []
-        halves: list[float] = []
+        into: list[float] = []
         for edge_s in EDGES:
             at_s = edge_s + shift_s
             i = min(BINS, bisect_right(EDGES, at_s) - 1)
             into_s = at_s - EDGES[i] if i < BINS else 0.0
             bins.append(i)
             shares.append(into_s / (EDGES[i + 1] - EDGES[i]) if i < BINS else 0.0)
-            halves.append(into_s / 2)
+            into.append(into_s)
         self.of: Callable[[Sequence[float]], tuple[float, ...]] = itemgetter(
             *bins
         )  # what a list has in those bins
         self.shares = tuple(shares)  # of each bin that are passed
-        self.halves = tuple(halves)  # of the seconds passed in it
+        self.into_s = tuple(into)  # passed in it
+        self.bends_s = tuple(seconds * share / 2 for seconds, share in zip(into, shares, strict=True))
 
 
 @lru_cache(maxsize=512)
@@ -178,7 +179,8 @@ class Pauses:
             counts = [a + b / one for a, b in zip(counts, self._counts[kind], strict=True)]
         longer = list(accumulate(reversed(counts)))
         total = longer[-1]
-        curve = [math.log(max(_LEAST, count / total)) for count in reversed(longer)]
+        shares = [share if (share := count / total) > _LEAST else _LEAST for count in reversed(longer)]
+        curve = list(map(math.log, shares))
         curve[0] = 0.0
         last = math.log(max(_LEAST, 0.98 * counts[-1] / total))
         curve += [last, last]  # the second is read by nobody who looks inside the bins

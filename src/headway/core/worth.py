@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from operator import mul, neg, sub
 from typing import Any, Final
 
@@ -95,19 +95,24 @@ class Area:
         ]  # trapezoids
         self.beyond = [*reversed(list(accumulate(reversed(steps)))), 0.0]
 
-    def moved(self, shift_s: float, count: int) -> tuple[list[float], list[float]]:
-        """Share and area beyond at the first `count` edges, each moved on by `shift_s`."""
+    def shares_on(self, shift_s: float, count: int) -> list[float]:
+        """Share at the first `count` edges, each moved on by `shift_s`."""
         at = places(shift_s)
-        low, halves = at.of(self.shares), at.halves[:count]
-        there = [
-            a + share * slope
-            for a, share, slope in zip(low, at.shares[:count], at.of(self._slopes), strict=False)
-        ]
-        left = [
-            area - half * (a + b)
-            for area, half, a, b in zip(at.of(self.beyond), halves, low, there, strict=False)
-        ]
-        return there, left
+        places_ = zip(at.of(self.shares), at.shares[:count], at.of(self._slopes), strict=False)
+        return [low + share * slope for low, share, slope in places_]
+
+    def beyond_on(self, shift_s: float, count: int) -> list[float]:
+        """Area beyond the first `count` edges, each moved on by `shift_s`."""
+        at = places(shift_s)
+        places_ = zip(
+            at.of(self.beyond),
+            at.into_s[:count],
+            at.of(self.shares),
+            at.bends_s,
+            at.of(self._slopes),
+            strict=False,
+        )
+        return [area - into_s * low - bend_s * slope for area, into_s, low, bend_s, slope in places_]
 
 
 _HALVES: Final = tuple((high - low) / 2 for low, high in pairwise(EDGES))
@@ -124,9 +129,10 @@ def best_moment(quiet: Quiet, costs: Costs, price: float, follower_s: float = 0.
     """
     area = Area(quiet.shares)
     count = min(BINS, bisect_right(quiet.shares, -LEAST_SHARE, key=neg))  # they fall from 1
-    gains = _gains(area, costs, count)
-    waits = _waits(area, costs, count, follower_s)
-    values = list(map(sub, gains, map(mul, waits, [price] * count)))
+    begun = area.beyond_on(costs.swap_s(), count)
+    gains = _gains(area, costs, begun)
+    waits = _waits(area, costs, begun, follower_s)
+    values = list(map(sub, gains, map(mul, waits, repeat(price))))
     best = max(values)
     i = values.index(best)
     worth = best > 0
@@ -140,16 +146,21 @@ def best_moment(quiet: Quiet, costs: Costs, price: float, follower_s: float = 0.
     )
 
 
-def _gains(area: Area, costs: Costs, count: int) -> list[float]:
-    """Job time expected, per edge at which sleep begins. It never grows with the edge."""
-    begun_s, every_s = costs.swap_s(), costs.saved_every_s
+def _gains(area: Area, costs: Costs, begun: Sequence[float]) -> Sequence[float]:
+    """Job time expected, per edge at which sleep begins. It never grows with the edge.
+
+    Args:
+        begun: the area beyond the edges, each moved on by a whole swap.
+    """
+    begun_s, every_s, count = costs.swap_s(), costs.saved_every_s, len(begun)
     if not every_s:
-        return area.moved(begun_s, count)[1]
+        return begun
     total = [0.0] * count
     for saves in range(1, EXACT_SAVES + 1):
-        there, left = area.moved(begun_s + saves * every_s, count)
+        there = area.shares_on(begun_s + saves * every_s, count)
         total = [one + every_s * share for one, share in zip(total, there, strict=True)]
     # further saves: the sum of a slowly falling curve is its area less half a step
+    left = area.beyond_on(begun_s + EXACT_SAVES * every_s, count)
     total = [
         one + max(0.0, rest - every_s / 2 * share)
         for one, rest, share in zip(total, left, there, strict=True)
@@ -157,22 +168,23 @@ def _gains(area: Area, costs: Costs, count: int) -> list[float]:
     return list(accumulate(total, min))
 
 
-def _waits(area: Area, costs: Costs, count: int, follower_s: float) -> list[float]:
+def _waits(area: Area, costs: Costs, begun: Sequence[float], follower_s: float) -> list[float]:
     """Seconds that the request which ends the quiet waits, and those behind it; per edge at which sleep begins."""
-    sleep_s, back_s, resume_s = costs.sleep_s, costs.back_s(), costs.resume_s
+    sleep_s, count = costs.sleep_s, len(begun)
+    # who comes so far into sleep waits first_s + slope * so far
     if costs.abandons_sleep:
         first_s, slope = 0.0, costs.wake_s / sleep_s if sleep_s else 0.0
     else:
         first_s, slope = sleep_s + costs.wake_s, -1.0
-    s0, a0 = area.shares[:count], area.beyond[:count]
-    s1, a1 = area.moved(sleep_s, count)
-    _, a2 = area.moved(costs.swap_s(), count)
-    return [
-        first_s * (here - slept)
-        + slope * (a - b - sleep_s * slept)
-        + resume_s * slept
-        - (b - c)
-        + slept * back_s
-        + here * follower_s
-        for here, slept, a, b, c in zip(s0, s1, a0, a1, a2, strict=True)
+    each_s = first_s + follower_s
+    later_s = costs.resume_s + costs.back_s() - first_s - slope * sleep_s
+    waits = [
+        here * each_s + slept * later_s + slope * area_s + begun_s
+        for here, slept, area_s, begun_s in zip(
+            area.shares, area.shares_on(sleep_s, count), area.beyond, begun, strict=False
+        )
     ]
+    if slope == -1.0:
+        return waits
+    asleep = map(mul, area.beyond_on(sleep_s, count), repeat(1 + slope))
+    return list(map(sub, waits, asleep))

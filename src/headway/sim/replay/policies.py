@@ -79,6 +79,11 @@ class WhoComesBack:
         self.decisions = 0
         self.decided_s = 0.0
 
+    def knowing(self, other: WhoComesBack) -> WhoComesBack:
+        """This one, beginning with what `other` learned of pauses."""
+        self._forecast.pauses.restore(other._forecast.pauses.to_doc())
+        return self
+
     def sleeps_after_s(self, quiet_from_s: float, gap_s: float) -> float | None:
         after_s = 0.0
         for _ in range(DECISIONS_MAX):
