@@ -174,12 +174,11 @@ def cold_lines(trace: Trace, knowing: WhoComesBack) -> Iterator[Line]:
     )
     for key, what, style in (("gpu_share", "job time", ".3f"), ("mean_wait_s", "mean wait (s)", ".2f")):
         off = cold[key] / warm[key] - 1
-        less = key == "gpu_share"  # that is worse
         yield Line(
             what=f"{name}: first {COLD_HOURS} h, {what}, beside a warm start",
             found=f"{cold[key]:{style}} beside {warm[key]:{style}} ({off:+.1%})",
-            goal=f"≥ {-COLD_WITHIN:.0%}" if less else f"≤ {COLD_WITHIN:+.0%}",
-            passed=off >= -COLD_WITHIN if less else off <= COLD_WITHIN,
+            goal=f"± {COLD_WITHIN:.0%}",
+            passed=abs(off) <= COLD_WITHIN,
         )
 
 
