@@ -203,6 +203,16 @@ def test_of_the_first_thousand_requests_no_more_wait_than_may_of_a_thousand() ->
     assert waited[1300] - waited[1000] <= 0.15 * 300
 
 
+def test_the_thousandth_request_ends_what_counts_as_a_thousand_in_the_middle_of_ten_minutes() -> None:
+    made, waited = Ledger(), 0
+    for n in range(1040):
+        waits = n >= 990 and price(Knobs(), made, float(n)) < CLOSED
+        made.count(float(n), 0.1 if waits else 0.0)
+        made.followers = 0.0
+        waited += waits and n >= 1000
+    assert waited == 15
+
+
 def test_one_day_promises_no_requests() -> None:
     made = Ledger()
     for hour in range(2 * HOURS + 1):

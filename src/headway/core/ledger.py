@@ -24,6 +24,7 @@ SPREAD: Final = (
 )
 EASE: Final = 0.6  # of a cap; from there on the price rises
 STEEPNESS: Final = 5.0  # at the cap it is e to this as high
+FULL: Final = 1 + 1e-9  # all of a cap, and what rounding adds
 CLOSED: Final = 1e6  # a price that no gap earns
 FOLLOWERS_HALF_LIFE: Final = 50.0  # wakes
 FOLLOWERS_SHARE: Final = 1 - 2 ** (-1 / FOLLOWERS_HALF_LIFE)  # of the newest
@@ -221,7 +222,7 @@ class Ledger:
 def price(knobs: Knobs, ledger: Ledger, now_s: float) -> float:
     """What a second of waiting costs now. The caps only ever raise it: smoothly, and beyond them no gap earns it."""
     most = ledger.used(knobs, now_s)
-    if most > 1 and ledger.used(knobs, now_s, alone=True) > 1:
+    if most > FULL and ledger.used(knobs, now_s, alone=True) > FULL:
         return max(CLOSED, knobs.wait_price)
     near = min(1.0, max(0.0, (most - EASE) / (1 - EASE)))
     return knobs.wait_price * math.exp(STEEPNESS * near)
