@@ -203,11 +203,11 @@ def test_nothing_is_said_of_quiet_while_somebody_is_answered() -> None:
 
 
 def test_the_price_rises_with_the_waits_of_the_day_and_not_in_a_slow_wake_window() -> None:
-    waits = [row(9.0 * n, waited_s=8.0) for n in range(100)]
+    waits = [row(4.5 * n, waited_s=8.0) for n in range(200)]
     found, scene = histories(waits), quiet_scene()
     seen = looked(found, scene)
     assert seen.price > 100 * Policy().wait_price
-    assert [one.requests for one in seen.waits] == [100.0, 100.0, 100.0] and seen.waits[0].share == 1.0
+    assert [one.requests for one in seen.waits] == [200.0, 200.0, 200.0] and seen.waits[0].share == 1.0
     scene.s = replace(scene.s, windows=(Window(id="w", kind="slow_wake", begin_s=0.0, end_s=1e9),))
     assert looked(found, scene).price == 1.0
 

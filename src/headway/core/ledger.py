@@ -18,7 +18,9 @@ PARTS: Final = int(DAY_S // PART_S)
 KNOWN_HOURS: Final = 2 * HOURS  # one day does not tell how unlike days are
 DAYS_KEPT: Final = 28  # of requests by the hour
 LEAST_REQUESTS: Final = 100.0  # fewer in a day say little: a share is taken of so many
-FIRST_REQUESTS: Final = 1000.0  # of the first ones, before a day is known, a share is taken of so many
+FIRST_REQUESTS: Final = (
+    1000.0  # of the first ones a share is taken of so many: what is promised comes after them
+)
 SPREAD: Final = (
     0.5  # the least number of requests to come lies so far below the least seen, of its way to the mean
 )
@@ -160,13 +162,12 @@ class Ledger:
         newest = int(now_s // PART_S)
         if self._asked is None or self._asked[0] != newest:
             found: list[Stretch] = []
-            first = FIRST_REQUESTS if len(self._counts) < HOURS else 0.0
             least = self.least()
             for began_s, n, waited, waited_s in self._parts:
                 left = int(began_s // PART_S) + PARTS - newest
                 if left >= 0:
                     to_come = least[(left - 1) * HOURS // PARTS] if left else 0.0
-                    at_least = FIRST_REQUESTS if n < first else LEAST_REQUESTS
+                    at_least = FIRST_REQUESTS if n < FIRST_REQUESTS else LEAST_REQUESTS
                     found.append((n - to_come, waited, waited_s, at_least))
             self._asked = newest, found
         return self._asked[1]
