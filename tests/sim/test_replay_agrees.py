@@ -7,15 +7,12 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from headway.config.pauses import shipped
-from headway.core.history import Histories
-from headway.core.ledger import Knobs, price
+from headway.core.ledger import Knobs
 from headway.core.model import GIB, Event, Form, Policy, ServiceSpec
-from headway.core.worth import Costs, best_moment
+from headway.core.worth import Costs
 from headway.sim.daemons import TABLES
 from headway.sim.disk import Disk
 from headway.sim.faults import Fault
@@ -25,6 +22,7 @@ from headway.sim.replay.play import play as replayed
 from headway.sim.replay.report import Setting, ours
 from headway.sim.replay.trace import read
 from headway.sim.world import World
+from tests.parts.replaying import Remembering, alike
 
 pytestmark = pytest.mark.sim
 
@@ -95,26 +93,6 @@ def chat() -> ServiceSpec:
     )
 
 
-class Remembering:
-    """The policy of a replay, with the moments at which it put the model aside."""
-
-    def __init__(self, inner: Any) -> None:
-        self.inner, self.moments = inner, list[float]()
-        self.name, self.knobs = inner.name, inner.knobs
-
-    def sleeps_after_s(self, quiet_from_s: float, gap_s: float) -> float | None:
-        after_s: float | None = self.inner.sleeps_after_s(quiet_from_s, gap_s)
-        if after_s is not None and after_s < gap_s:
-            self.moments.append(quiet_from_s + after_s)
-        return after_s
-
-    def answered(self, answer: Any, waited_s: float) -> None:
-        self.inner.answered(answer, waited_s)
-
-    def woken(self, follower_s: float) -> None:
-        self.inner.woken(follower_s)
-
-
 def played(seed: int, policy: Policy) -> tuple[list[Event], Disk]:
     """When it took a gap, and what it wrote."""
     stages: list[Talks] = []
@@ -126,21 +104,6 @@ def played(seed: int, policy: Policy) -> tuple[list[Event], Disk]:
     result = play(seed, "", HOURS * 3600.0, staged=staged)
     assert result.violations == ()
     return stages[0].taken, stages[0].world.disk
-
-
-def alike(event: Event, rows: list[dict[str, Any]], knobs: Knobs) -> bool:
-    """Does what the log had told by then, with the costs as the daemon had measured them, say "now"?"""
-    at_s = event.at_s - event.facts["seen_s"]
-    found = Histories(shipped(), rows[0]["boot"], 0.0, 0.0)
-    for row in rows:
-        if row["at_s"] + row["took_s"] <= at_s:
-            found.learn({**row, "wall_s": row["at_s"]})
-    chat = found.of["chat"]
-    cost = price(knobs, chat.ledger, at_s)
-    moment = best_moment(
-        chat.forecast.quiet(at_s), Costs(**event.facts["costs"]), cost, chat.ledger.follower_s
-    )
-    return moment.now and moment.gain_s == pytest.approx(event.facts["gain_s"], rel=0.01)
 
 
 @pytest.mark.parametrize("wait_price", [0.5, 4.0])
@@ -162,4 +125,4 @@ def test_a_replay_of_the_daemons_own_log_sleeps_when_the_daemon_slept(
     other = [one for one in taken if min(abs(one.at_s - at_s) for at_s in moments) > LATE_S]
     assert len(taken) >= 20 and len(moments) == pytest.approx(len(taken), rel=0.15)
     assert len(other) <= 0.25 * len(taken), [(one.at_s, one.facts) for one in other]
-    assert [one.at_s for one in other if not alike(one, rows, knobs)] == []
+    assert [one.at_s for one in other if not alike(one.at_s, one.facts, rows, knobs)] == []
