@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -187,10 +188,12 @@ def holder() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def programs() -> list[psutil.Process]:
-    """The meter programs that this process runs."""
-    return [
-        child for child in psutil.Process().children() if any("headway.meters" in a for a in child.cmdline())
-    ]
+    """The meter programs that this process runs. It may have other children, and ended ones among them."""
+    found = []
+    for child in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # also of one that has ended, and is not waited for yet
+            found += [child] if any("headway.meters" in word for word in child.cmdline()) else []
+    return found
 
 
 # ---------------------------------------------------------------- what is read, and when

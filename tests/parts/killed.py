@@ -13,6 +13,7 @@ import os
 import random
 import signal
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,8 @@ def fork_keeper(home: Path, last: bool = False) -> int:
         try:
             asyncio.run(Keeper(home).work(last))
             code = 0
+        except Exception:
+            traceback.print_exc()
         finally:
             os._exit(code)
     return pid

@@ -93,13 +93,17 @@ class RunFiles:
     def state(self) -> RunState | None:
         """The run as it is now. The lock is looked at first: once it is free, the files are final.
 
+        Then what is written last is looked at first: what stands there tells that all before it does too. Else one
+        that ends meanwhile would be gone without a code, which is `lost`.
+
         While the shim is still about to execute the command, `pid` is None: whether that works is not known yet.
         """
         held = self.locked()
         spec = self.document(SPEC)
         if spec is None:
             return None
-        started, ended = self.document("started"), self.document("exit")
+        gone = (self.directory / "gone").exists()
+        ended, started = self.document("exit"), self.document("started")
         if started is not None and held and ended is None and not (self.directory / "executed").exists():
             started = None
         return RunState(
@@ -110,7 +114,7 @@ class RunFiles:
             start_ticks=started["start_ticks"] if started else None,
             boot_id=started["boot_id"] if started else None,
             exit=_exit(ended) if ended else None,
-            gone=(self.directory / "gone").exists(),
+            gone=gone,
             port=spec["port"],
             kind=spec["kind"],
             error=ended.get("error") if ended else None,

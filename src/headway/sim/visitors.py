@@ -115,10 +115,14 @@ class Visitors:
             self._ends(process)
             return
         self.asked[key] = reply.holder
-        self._wait(reply.holder, process, takes_bytes, works_s)
+        self._wait(reply.holder, process, takes_bytes, works_s, self._world.loop.now_s)
 
-    def _wait(self, lease: str, process: Process, takes_bytes: int, works_s: float) -> None:
-        """Look at its lease now and then until it is granted or over."""
+    def _wait(self, lease: str, process: Process, takes_bytes: int, works_s: float, waited_s: float) -> None:
+        """Look at its lease now and then until it is granted or over.
+
+        Args:
+            waited_s: when it was last seen to wait: its grant was decided after that.
+        """
         if not process.alive:
             return
         s = self._world.snapshot()
@@ -126,16 +130,16 @@ class Visitors:
         if s is not None and (not isinstance(now, Lease) or now.ended is not None):
             self._ends(process)
         elif isinstance(now, Lease) and now.form == now.top:  # asked back already or not: it heard its grant
-            asked_s = self._world.loop.now_s
             late_s = self._world.chance.uniform(0.0, 4.0)
             devices = now.devices
             self._world.loop.later(
-                late_s, lambda: self._takes(lease, process, devices, takes_bytes, asked_s, works_s)
+                late_s, lambda: self._takes(lease, process, devices, takes_bytes, waited_s, works_s)
             )
         elif (why := self._world.verdicts().get(lease)) is not None and why.code == "shadow":
             self._runs_unasked(process, takes_bytes, works_s)
         else:
-            self._world.loop.later(LOOK_S, self._wait, lease, process, takes_bytes, works_s)
+            waited_s = waited_s if s is None or lease in s.pending else self._world.loop.now_s
+            self._world.loop.later(LOOK_S, self._wait, lease, process, takes_bytes, works_s, waited_s)
 
     def _runs_unasked(self, process: Process, takes_bytes: int, works_s: float) -> None:
         """In shadow mode `headway run` starts its command at once, whatever is free."""
