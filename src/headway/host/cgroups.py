@@ -98,9 +98,12 @@ class Scopes:
 
     def known(self) -> list[str]:
         """Runs that have a scope."""
-        if self._base is None or not self._base.is_dir():
+        if self._base is None:
             return []
-        return sorted(path.name for path in self._base.iterdir() if path.is_dir())
+        try:  # the shim of the last run takes the directory away whenever it ends
+            return sorted(path.name for path in self._base.iterdir() if path.is_dir())
+        except FileNotFoundError:
+            return []
 
     def remove(self, run_id: str) -> None:
         """Take an empty scope away, and the directory of all of them after the last."""
