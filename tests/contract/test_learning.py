@@ -100,7 +100,14 @@ async def test_what_was_saved_in_words_that_are_not_known_is_made_of_the_log_aga
     first.learning.read()
     first.learning.keep()
     await first.save()
-    for text in ("{", "[]", '{"services":{"chat":{}}}', '{"boots":{},"services":{},"offsets":3}'):
+    for text in (
+        "{",
+        "[]",
+        '{"services":{"chat":{}}}',
+        '{"boots":{},"services":{},"offsets":3}',
+        '{"boots":{},"services":[],"offsets":{}}',
+        '{"boots":{},"services":{"chat":{"forecast":[]}},"offsets":{}}',
+    ):
         store.meta[KEPT] = text
         again = Life(tmp_path, store)
         again.learning.read()

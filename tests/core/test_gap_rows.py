@@ -59,6 +59,11 @@ def test_nothing_is_expected_while_it_answers() -> None:
     assert (row.talks, row.likely_s, row.curve) == (None, None, ())
 
 
+def test_one_that_is_not_awake_is_not_said_to_answer() -> None:
+    answers, down = shown(seen(active=1)), shown(seen(form="stopped"))
+    assert answers.sentence != down.sentence and (down.talks, down.curve) == (None, ())
+
+
 def test_before_it_was_looked_at_there_is_nothing_to_show() -> None:
     scene = Scene(24).service()
     chat = scene.s.service("chat")

@@ -7,9 +7,7 @@ import io
 import os
 import select
 import sys
-import termios
 import time
-import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import Any, TypeVar
@@ -131,6 +129,9 @@ def _keys(live: bool) -> Iterator[Callable[[float], bool]]:
     if not heard:
         yield _wait
         return
+    import termios  # not on every system, and only one that has it comes here
+    import tty
+
     before = termios.tcgetattr(keyboard)
     tty.setcbreak(keyboard, termios.TCSANOW)
     try:

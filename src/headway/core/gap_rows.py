@@ -17,6 +17,7 @@ LIKELY: Final = 0.8
 ANSWERING: Final = phrase(
     "nothing is expected while it answers; a second of waiting must earn {price} s of job time now"
 )
+ASIDE: Final = phrase("it is not awake; once it is, a second of waiting must earn {price} s of job time")
 PROMISED: Final = phrase(
     "its requests have waited as much in a day as was promised: no swap until that is longer ago"
 )
@@ -60,6 +61,8 @@ def _sentence(service: Service, outlook: Outlook, s: Snapshot) -> str:
     """Of a model that is aside for a job, why that was worth it; else what is expected."""
     if outlook.taken and (service.form != service.top or service.id in s.pending):
         return told("gap.taken", None, outlook.taken, s)
+    if service.form != service.top:
+        return fill(ASIDE, {"price": outlook.price}, s)
     if outlook.quiet is None or service.active:
         return fill(ANSWERING, {"price": outlook.price}, s)
     if outlook.price >= CLOSED:

@@ -99,5 +99,5 @@ def _restored(
     try:
         doc: dict[str, Any] = json.loads(text or "null")
         return Histories(table, boot_id, now_s, wall_s, doc), dict(doc["offsets"])
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, LookupError, TypeError, ValueError):  # whatever is not as it is written now
         return Histories(table, boot_id, now_s, wall_s), {}
