@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headway.client import Answered
-from tests.e2e.loads import begin_chat, chat, cli, cli_json, up
+from tests.e2e.loads import begin_chat, call, chat, cli, cli_json, up
 from tests.e2e.stack import Stack
 from tests.e2e.tables import Table, config, sleeper, tiny
 from tests.processes import alive
@@ -165,6 +165,7 @@ def test_a_service_that_is_taken_away_and_put_back_starts_at_the_first_try(stack
             headway.wait(headway.daemon_answers, "the next daemon")
         cli_json(headway, "config", "apply")
         headway.wait(lambda: headway.tried(lambda: headway.service("chat")), "chat is back")
+        headway.wait(lambda: call(headway, "/v1/models/chat").status == 200, "the gate knows it too")
     assert chat(headway, "chat").status == 200
     assert headway.service("chat")["run"] == "chat.3" and events(headway, "move.failed") == []
 

@@ -29,9 +29,11 @@ def yields(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | Non
 def cannot(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
     """It has no way to free memory from where it is, or the machine has no room for any of them."""
     form, _ = plan.form_of(victim)
+    if host_fit.aside_now(victim, s, form) is not None:
+        return None
     if aside_form(victim, form) is None:
         return Verdict(code="cannot_step_aside", facts={"holder": victim.id, "form": form})
-    return None if host_fit.aside_now(victim, s, form) else host_fit.refused(victim, s, form)
+    return host_fit.refused(victim, s, form)
 
 
 def gate_stuck(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
@@ -152,6 +154,8 @@ PUSH: tuple[PushRule, ...] = (
     unsaved,
     gap_worth,
 )
+# For who only asks whether: what costs little and mostly says no comes first.
+WHETHER: tuple[PushRule, ...] = (residency, *(rule for rule in PUSH if rule is not residency))
 
 
 def lasting(victim: Holder) -> tuple[PushRule, ...]:

@@ -6,7 +6,7 @@ from headway.core import backfill, fit, host_fit, rank, windows
 from headway.core.fit import Devices, Leaving, Plan
 from headway.core.lifecycle import loses_work
 from headway.core.model import FormName, Holder, Job, Rank, Snapshot, Verdict, Want
-from headway.core.push import PUSH
+from headway.core.push import PUSH, WHETHER
 
 
 def place_of(want: Want, no: Verdict, plan: Plan, s: Snapshot) -> dict[str, FormName]:
@@ -22,7 +22,7 @@ def place_of(want: Want, no: Verdict, plan: Plan, s: Snapshot) -> dict[str, Form
     running = [h for h in unsettled if isinstance(h, Job) and h.lane == lane]
     for victim in sorted(running, key=lambda job: (-job.key, job.id)):
         form, _ = plan.form_of(victim)
-        if form == victim.top and not any(rule(want, victim, plan, s) for rule in PUSH):
+        if form == victim.top and not any(rule(want, victim, plan, s) for rule in WHETHER):
             return {victim.id: host_fit.step_forms(victim, form, s)[0]}
     return {}
 
