@@ -50,9 +50,9 @@ def starting(**given: Any) -> Scene:
     return scene.under_way("train", "stopped", "running")
 
 
-def leaving(to: str, ends_s: float | None = None, **given: Any) -> Scene:
+def leaving(to: str, ends_s: float | None = None, kill: bool = False, **given: Any) -> Scene:
     """Asked one second ago to step aside; `ends_s`: since when to end."""
-    return Scene(24).job(PARKS, **given).under_way("train", "running", to, ends_s=ends_s)
+    return Scene(24).job(PARKS, **given).under_way("train", "running", to, ends_s=ends_s, kill=kill)
 
 
 ENDS: dict[str, tuple[Scene, RunSeen, dict[str, Any]]] = {
@@ -103,6 +103,21 @@ ENDS: dict[str, tuple[Scene, RunSeen, dict[str, Any]]] = {
         {"ended": None, "form": "running"},  # until its memory is measured free
     ),
     "exit 0 after we asked it to stop is no end of the job": (leaving("stopped"), gone(), {"ended": None}),
+    "exit 0 after a kill is its own: a kill leaves no code": (
+        leaving("stopped", kill=True, wish="kill"),
+        gone(),
+        {"ended": "done", "exit_code": 0},
+    ),
+    "one that was killed is not ended": (
+        leaving("stopped", kill=True, wish="kill"),
+        gone(code=-9),
+        {"ended": None, "form": "running"},
+    ),
+    "one whose cancel is a kill is cancelled, whatever its code": (
+        leaving("stopped", kill=True, wish="cancel"),
+        gone(),
+        {"ended": "cancelled", "exit_code": 0},
+    ),
     "exit 0 before we asked it to stop is done": (
         leaving("stopped"),
         gone(at_s=NOW_S - 2),

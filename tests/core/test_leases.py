@@ -20,6 +20,7 @@ from tests.core.lease_scene import (
     made,
     of,
     preemptible,
+    put,
     settled,
     told,
     turn,
@@ -213,6 +214,14 @@ def test_a_job_is_pushed_rather_than_a_lease() -> None:
 def test_the_way_back_of_a_model_does_not_go_over_a_lease_with_a_silent_meter() -> None:
     scene = Scene(24)
     held(scene, 4)
+    scene.service(service_spec(awake=16), "stopped", demand={"attended": ASKED})
+    scene.s = replace(scene.s, meter_trouble="hangs")
+    assert turn(scene) == () and verdict(scene, "chat").code == "meter_silent"
+
+
+def test_nor_over_one_that_holds_memory_before_it_was_granted() -> None:
+    scene = Scene(24)
+    put(scene, asked(scene, 20), seen_bytes={dev("gpu0"): gib(20)})
     scene.service(service_spec(awake=16), "stopped", demand={"attended": ASKED})
     scene.s = replace(scene.s, meter_trouble="hangs")
     assert turn(scene) == () and verdict(scene, "chat").code == "meter_silent"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Annotated, TypeVar
 from urllib.parse import urlencode
 
@@ -51,7 +52,7 @@ class OrderMark:
         for lane in sorted(queue):
             known = self._known.get(lane)
             if known is None or known[0] is not queue[lane]:
-                ids = "\n".join(hid for _, hid in queue[lane])
+                ids = "\n".join(map(itemgetter(1), queue[lane]))  # of ten thousand: no generator
                 known = self._known[lane] = (
                     queue[lane],
                     hashlib.blake2b(ids.encode(), digest_size=8).hexdigest(),

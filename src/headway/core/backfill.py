@@ -9,7 +9,8 @@ from __future__ import annotations
 from math import inf
 
 from headway.core import eta, fit, host_fit, windows
-from headway.core.fit import Devices, Head, Plan
+from headway.core.fit import Devices, Plan
+from headway.core.lanes import Head
 from headway.core.lifecycle import is_active
 from headway.core.model import FormName, Holder, HolderId, Job, Lease, Service, Snapshot, Verdict, Want
 from headway.core.push import PUSH, lasting

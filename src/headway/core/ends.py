@@ -61,14 +61,16 @@ def run_ended(d: Draft, holder: Holder) -> None:
 
 
 def _done_meanwhile(holder: Holder, pending: Pending) -> bool:
-    """Did a job come to a good end while it was only being parked? One that died of it is started anew.
+    """Did a job come to a good end while it was only being parked, or killed? One that died of it is started anew.
+
+    Code 0 after a KILL without grace is its own: what such a signal ends has no say in its code.
 
     What is left of its tree may have to be ended afterwards, by a move that asks for its end only then.
     """
     exit_ = holder.run.exit if holder.run else None
     if not isinstance(holder, Job) or not pending.frees or exit_ is None or exit_.code != 0:
         return False
-    if pending.to != holder.bottom:
+    if pending.to != holder.bottom or pending.kill:
         return True
     return pending.ends_s is not None and exit_.at_s is not None and exit_.at_s < pending.ends_s
 

@@ -7,10 +7,10 @@ This file is the one place that says what "free" means.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import combinations
 
-from headway.core import eta
+from headway.core import eta, lanes
+from headway.core.lanes import Head, Lane
 from headway.core.leases import blocks
 from headway.core.lifecycle import gap_placed, gated
 from headway.core.model import (
@@ -47,16 +47,6 @@ def reserve_bytes(device: Device, alone: bool, s: Snapshot) -> int:
     return min(s.policy.reserve_max_bytes, int(device.total_bytes * s.policy.reserve_share))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
-    """One in line for whom devices are kept. `starts_s`: when it is expected to find room there; inf: not known."""
-
-    id: HolderId
-    devices: Devices
-    waited_s: float
-    starts_s: float
-
-
 class Plan:
     """The target of one pass: who is in which form where. Grows strongest first; never looks at time."""
 
@@ -70,6 +60,7 @@ class Plan:
         self.order: dict[str, int] = {}  # the rank at which each was settled
         self.standing: dict[str, Holder] = {hid: s.holders[hid] for hid in s.present}
         self._on: dict[DeviceId, list[Share]] = {}  # who is on each device, until the plan changes
+        self._lanes: dict[str, Lane] = {}  # the same
         self._lengths: Mapping[str, tuple[float, ...]] | None = None
 
     def lengths(self) -> Mapping[str, tuple[float, ...]]:
@@ -103,6 +94,12 @@ class Plan:
                 if device in devices:
                     self._on[device].append((holder, form, self.bytes_on(holder, device, form)))
         return self._on[device]
+
+    def lane(self, name: str) -> Lane:
+        """Who has a place in that lane, in the plan."""
+        if name not in self._lanes:
+            self._lanes[name] = lanes.lane(name, self.s.holders, self.standing, self.placed, self.form_of)
+        return self._lanes[name]
 
     def others(self, want: Want, device: DeviceId, leaving: Leaving) -> list[Share]:
         """Everybody else on a device in the plan, victims in the form they would step aside to."""
@@ -175,6 +172,7 @@ class Plan:
     def _place(self, holder: Holder, form: FormName, devices: Devices) -> None:
         self.placed[holder.id] = (form, devices)
         self._on.clear()
+        self._lanes.clear()
 
 
 def excludes(holder: Holder, other: Holder, form: FormName) -> Verdict | None:

@@ -17,10 +17,8 @@ def place_of(want: Want, no: Verdict, plan: Plan, s: Snapshot) -> dict[str, Form
     """
     if no.code != "slots" or not 0 < no.facts["limit"] == no.facts["active"]:
         return {}
-    lane = want.holder.lane if isinstance(want.holder, Job) else None
-    unsettled = (holder for hid, holder in plan.standing.items() if hid not in plan.placed)
-    running = [h for h in unsettled if isinstance(h, Job) and h.lane == lane]
-    for victim in sorted(running, key=lambda job: (-job.key, job.id)):
+    victims = plan.lane(want.holder.lane).weakest if isinstance(want.holder, Job) else ()
+    for victim in victims:
         form, _ = plan.form_of(victim)
         if form == victim.top and not any(rule(want, victim, plan, s) for rule in WHETHER):
             return {victim.id: host_fit.step_forms(victim, form, s)[0]}

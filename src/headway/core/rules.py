@@ -205,18 +205,9 @@ def slots(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """max_active_jobs: one per device unless set; the CPU lane has four places of its own."""
     if not isinstance(want.holder, Job):
         return None
-    lane, active = want.holder.lane, 0
-    limit = job_places(lane, s)
-    for hid, (form, _) in plan.placed.items():
-        job = s.holders[hid]
-        if isinstance(job, Job) and hid != want.holder.id and job.lane == lane:
-            active += form == job.top
-    for hid, job in plan.standing.items():
-        if isinstance(job, Job) and hid not in plan.placed and hid != want.holder.id and job.lane == lane:
-            active += is_active(job) or plan.form_of(job)[0] == job.top
-    if active < limit:
-        return None
-    return Verdict(code="slots", facts={"active": active, "limit": limit})
+    limit, places = job_places(want.holder.lane, s), plan.lane(want.holder.lane).active
+    active = len(places) - (want.holder.id in places)
+    return Verdict(code="slots", facts={"active": active, "limit": limit}) if active >= limit else None
 
 
 def job_places(lane: str, s: Snapshot) -> int:

@@ -139,8 +139,13 @@ class Steps:
         return sum(isinstance(holder, Job) and holder.lane == lane for holder in begun)
 
     def _provably_alone(self, holder: Holder, devices: fit.Devices) -> bool:
-        """No other holder that is known to us is on these devices, by process evidence."""
-        others = (self.s.holders[hid] for hid in self.s.present if hid != holder.id)
+        """No other holder that is known to us is on these devices, by process evidence.
+
+        A lease may hold memory before it is granted: where it was seen last, it is.
+        """
+        others = [self.s.holders[hid] for hid in self.s.present if hid != holder.id]
+        if any(other.seen_bytes.get(device) for other in others for device in devices):
+            return False
         return not any(
             _is_there(other) and (not other.devices or set(other.devices) & set(devices)) for other in others
         )
