@@ -8,7 +8,6 @@ Prints milliseconds (median and p99 of 300 turns) for an idle turn, a turn with 
 from __future__ import annotations
 
 import argparse
-import gc
 import statistics
 import time
 from collections.abc import Callable
@@ -21,6 +20,7 @@ from headway.core.draft import Draft
 from headway.core.facts import DeviceRead
 from headway.core.fold import decided, fold
 from headway.core.model import GIB, Form, JobSpec, MoveRule, ServiceSpec, Snapshot
+from headway.daemon import collecting
 
 TURNS = 300
 
@@ -113,8 +113,7 @@ def main() -> None:
     s = world(jobs)
     for number in range(20):
         s = turn(s, 1010.0 + number, lambda draft: fold(draft, reading(0, draft.now_s)))
-    gc.collect()
-    gc.freeze()
+    collecting.settle()
     print(f"{jobs} queued jobs, 4 devices, 2 services, {len(s.present)} present")
     measure("idle turn", s, lambda draft, now_s: None)
     measure("turn with four readings", s, read_all)

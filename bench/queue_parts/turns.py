@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import socket
 import subprocess
@@ -42,6 +41,7 @@ from headway.core.model import (
     Snapshot,
     Waiting,
 )
+from headway.daemon import collecting
 from headway.daemon.daemon import Daemon, Outside, Settings
 from headway.drivers.registry import DRIVERS
 from headway.host.gate_files import RequestFiles, RoutesFile
@@ -172,8 +172,7 @@ class Stand:
 
     async def start(self) -> None:
         await self.daemon.start()
-        gc.collect()
-        gc.freeze()  # as composition.py does
+        collecting.settle()  # as composition.py does
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.bind(str(self.socket))
         parts = Parts(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import os
 import secrets
@@ -36,6 +35,7 @@ from headway.config.running import Running
 from headway.core import phrases
 from headway.core.facts import ConfigRefused
 from headway.core.model import Event
+from headway.daemon import collecting
 from headway.daemon.applying import Applying
 from headway.daemon.daemon import Daemon, Outside, Settings
 from headway.daemon.link_server import LinkServer
@@ -220,8 +220,7 @@ class Service:
             daemon.loop.tell(ConfigRefused(problems=tuple(problems), by="start"))
         if self.hung_up:  # while it started
             self._reload()
-        gc.collect()
-        gc.freeze()  # what was adopted stays: no collection looks through a long queue again
+        collecting.settle()
         self.api = ApiServer(self._parts(), self.host.peer_uid, user_name)
         await self.api.start(self.sockets.api, self.sockets.unix)
         (self.paths.run_dir / "api-port").write_text(f"{self.sockets.api.getsockname()[1]}\n")
