@@ -66,18 +66,22 @@ def doctor(paths: Paths) -> dict[str, dict[str, Any]]:
     }
 
 
-def shown(config_path: Path, everything: bool = False) -> dict[str, Any]:
+def shown(config_path: Path, everything: bool = False, units: bool = False) -> dict[str, Any]:
     """The config as it counts: all files, the environment and [vars] put together.
 
     Args:
         everything: with what was left out, at its default.
+        units: sizes and durations as texts with their units, not in bytes and seconds.
 
     Raises:
         ConfigInvalid: it has problems.
     """
     from headway.config.load import load
 
-    return load(config_path).model_dump(mode="json", exclude_none=True, exclude_unset=not everything)
+    found = load(config_path)
+    return found.model_dump(
+        mode="json", exclude_none=True, exclude_unset=not everything, context={"units": units}
+    )
 
 
 def config_schema() -> str:

@@ -230,6 +230,20 @@ def test_config_show_puts_files_environment_and_vars_together(
     )
 
 
+def test_config_show_writes_sizes_and_durations_as_people_do_and_reads_back_the_same(
+    run: Run, home: Path
+) -> None:
+    table = '[job.train]\ndriver = "restart"\nstart = ["train"]\nmax_runtime = 5400\n'
+    (home / "config.toml").write_text(table + "memory = { running = 25769803776 }\n")
+    shown = run("config", "show", "--all").stdout
+    job = tomllib.loads(shown)["job"]["train"]
+    assert (job["max_runtime"], job["memory"]["running"]) == ("1h30min", "24GiB")
+    before = run("config", "show", "--all", "--json").stdout
+    assert json.loads(before)["job"]["train"]["max_runtime"] == 5400
+    (home / "config.toml").write_text(shown)
+    assert run("config", "show", "--all", "--json").stdout == before
+
+
 def test_config_path_schema_and_check(run: Run, home: Path) -> None:
     assert run("config", "path").stdout.strip() == str(home / "config.toml")
     assert run("config", "schema").stdout == FILE.read_text("utf-8")

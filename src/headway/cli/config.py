@@ -38,7 +38,8 @@ def show(session: Session, file: Path | None, everything: bool, running: bool, a
             raise click.UsageError("--running asks the daemon, for everything: give no FILE and no --all.")
         _in_force(session.client().get("/api/v1/config"), as_json)
         return
-    found = app.shown(file.absolute() if file else Path(session.paths().config_file), everything)
+    config = file.absolute() if file else Path(session.paths().config_file)
+    found = app.shown(config, everything, units=not as_json)
     if as_json:
         show_json(found)
     else:

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    SerializationInfo,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+)
 
 from headway.config.calendar import cron_error
 from headway.core.names import NAME_PATTERN
@@ -165,14 +175,27 @@ def _schema(kind: str, **more: Any) -> WithJsonSchema:
     return WithJsonSchema({"format": kind, **more})
 
 
+def _written(text: Callable[[Any], str]) -> PlainSerializer:
+    """With `{"units": True}` as context, the value as people write it in the file, which reads back the same."""
+
+    def written(value: Any, info: SerializationInfo) -> Any:
+        return text(value) if info.context and info.context.get("units") else value
+
+    return PlainSerializer(written)
+
+
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 
 VAR_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"
 VarName = Annotated[str, StringConstraints(pattern=VAR_PATTERN)]
 VarText = Annotated[str, BeforeValidator(_var), _schema("word", type=["string", "integer"])]
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
-Seconds = Annotated[float, BeforeValidator(_seconds), _schema("duration", type=["string", "number"])]
-Bytes = Annotated[int, BeforeValidator(_bytes), _schema("size", type=["string", "integer"])]
+Seconds = Annotated[
+    float, BeforeValidator(_seconds), _written(duration_text), _schema("duration", type=["string", "number"])
+]
+Bytes = Annotated[
+    int, BeforeValidator(_bytes), _written(size_text), _schema("size", type=["string", "integer"])
+]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words), _schema("texts", **_TEXTS)]
 Argv = Annotated[tuple[str, ...], BeforeValidator(_argv), _schema("command", minItems=1, **_TEXTS)]
 DeviceWords = Annotated[
