@@ -229,6 +229,17 @@ def test_what_a_job_says() -> None:
     assert [event.code for event in events] == ["job.saved"]
 
 
+@pytest.mark.parametrize(("every_s", "told"), [(1.0, 5), (45.0, 5), (120.0, 3)])
+def test_of_one_that_saves_often_a_point_a_minute_is_told_and_all_are_known(every_s: float, told: int) -> None:
+    scene = Scene(24).job(since_s=NOW_S)
+    codes = []
+    for number in range(int(299 / every_s) + 1):
+        scene.at(NOW_S + number * every_s)
+        codes += [one.code for one in scene.happens(JobTold(job="train", saved_point=str(number)))]
+        assert (job(scene).saved_point, job(scene).saved_ran_s) == (str(number), number * every_s)
+    assert codes == ["job.saved"] * told
+
+
 def test_silence_is_noted_and_told() -> None:
     scene = Scene(24)
     events = scene.happens(MeterSilent(trouble="hangs"), StoreState(ok=False, trouble="full"))

@@ -11,6 +11,7 @@ from headway.core.facts import JobTold
 from headway.core.model import Holder, HolderId, Job, Snapshot
 
 UNHEALTHY = 3  # health commands that fail in a row before that is told
+SAVES_TOLD_S = 60.0  # of one that saves more often, one point a minute is told: the log is for all
 IDLE_SHARE = 0.01  # of a processor: less than this is no work
 
 
@@ -20,14 +21,14 @@ def told(d: Draft, fact: JobTold) -> None:
     if not isinstance(job, Job):
         return
     new_point = fact.saved_point is not None and fact.saved_point != job.saved_point
-    if new_point:
-        d.event("job.saved", job.id, point=fact.saved_point)
     age_s = fact.saved_age_s if fact.saved_age_s is not None else job.saved_age_s
     if job.wish == "wind_down" and _saved_since(job, fact, d.now_s, new_point):
         age_s = 0.0  # the point that it was to reach
     heard = _signs(d, job, fact, new_point)
     if new_point and job.form == job.top:
         heard = worked.saved(heard, d.now_s, fact.saved_age_s)
+    if new_point and not _told_lately(job, heard):
+        d.event("job.saved", job.id, point=fact.saved_point)
     heard = _health(d, heard, fact.healthy)
     if fact.progress is not None:
         heard = replace(heard, progress=fact.progress, marks=eta.marked(heard, fact.progress, d.now_s))
@@ -65,6 +66,13 @@ def _signs(d: Draft, job: Job, fact: JobTold, new_point: bool) -> Job:
     if job.stalled:
         d.event("job.works_again", job.id)
     return replace(heard, active_s=d.now_s, stalled=False)
+
+
+def _told_lately(before: Job, now: Job) -> bool:
+    """Was a saved point told in this minute of its running time? One that it made while it left is told always."""
+    if before.saved_ran_s is None or now.saved_ran_s is None or before.form != before.top:
+        return False
+    return before.saved_ran_s // SAVES_TOLD_S == now.saved_ran_s // SAVES_TOLD_S
 
 
 def _health(d: Draft, job: Job, healthy: bool | None) -> Job:
