@@ -18,9 +18,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 
+from bench.gate_parts.report import machine
 from headway.core.ledger import LEAST_REQUESTS, Knobs
 from headway.core.worth import Costs
 from headway.sim.replay.frontier import Point, at_share, at_wait, geometric, hull
@@ -249,7 +251,9 @@ def main() -> None:
     print(text)
     if asked.write:
         whole = DOC.read_text("utf-8")
-        block = f"{BEGIN}\n{text}\n{END}"
+        steps = " --quick" if asked.quick else ""
+        head = f"`python -m bench.gap_policy{steps}`, {date.today()}, {len(files)} traces, on: {machine(())}"
+        block = f"{BEGIN}\n{head}\n\n{text}\n{END}"
         DOC.write_text(
             re.sub(f"{re.escape(BEGIN)}.*{re.escape(END)}", lambda _: block, whole, flags=re.S), "utf-8"
         )

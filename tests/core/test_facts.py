@@ -230,7 +230,9 @@ def test_what_a_job_says() -> None:
 
 
 @pytest.mark.parametrize(("every_s", "told"), [(1.0, 5), (45.0, 5), (120.0, 3)])
-def test_of_one_that_saves_often_a_point_a_minute_is_told_and_all_are_known(every_s: float, told: int) -> None:
+def test_of_one_that_saves_often_a_point_a_minute_is_told_and_all_are_known(
+    every_s: float, told: int
+) -> None:
     scene = Scene(24).job(since_s=NOW_S)
     codes = []
     for number in range(int(299 / every_s) + 1):
