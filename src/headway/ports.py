@@ -12,7 +12,6 @@ from headway.core.commands import Command, Reply
 from headway.core.model import (
     Confidence,
     DeviceId,
-    Event,
     Exit,
     FormName,
     Holder,
@@ -22,13 +21,16 @@ from headway.core.model import (
     Snapshot,
 )
 from headway.core.records import AlertSent as AlertSent
+from headway.core.records import Batch as Batch
 from headway.core.records import Due as Due
 from headway.core.records import FoundServer as FoundServer
 from headway.core.records import Kept as Kept
 from headway.core.records import Pulse as Pulse
 from headway.core.records import RequestLine as RequestLine
 from headway.core.records import Root as Root
+from headway.core.records import Saved as Saved
 from headway.core.rows import HostRow
+from headway.core.samples import Rollup, Span
 
 
 class Clock(Protocol):
@@ -263,32 +265,6 @@ class Meter(Protocol):
 # ---------------------------------------------------------------- store
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """Everything one turn changed: one transaction."""
-
-    holders: tuple[tuple[HolderId, str, str], ...] = ()  # (id, kind, JSON document)
-    holders_gone: tuple[HolderId, ...] = ()
-    pending: tuple[tuple[HolderId, str], ...] = ()  # intents (JSON document)
-    pending_gone: tuple[HolderId, ...] = ()
-    events: tuple[tuple[Event, float], ...] = ()  # with the wall clock, seconds since the epoch
-    requests: tuple[RequestLine, ...] = ()
-    offsets: Mapping[str, int] = field(default_factory=dict)  # log file -> next byte to read
-    meta: Mapping[str, str] = field(default_factory=dict)
-    kept: tuple[Kept, ...] = ()
-    kept_gone: tuple[tuple[str, str], ...] = ()  # (kind, key)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
-    """What was there at start."""
-
-    holders: tuple[tuple[HolderId, str, str], ...]
-    pending: tuple[tuple[HolderId, str], ...]
-    offsets: Mapping[str, int]
-    meta: Mapping[str, str]
-
-
 class Store(Protocol):
     """One writer thread, FULL commits. `save` returns at once; the future is done after the commit.
 
@@ -362,6 +338,7 @@ class Reader(Protocol):
 
     async def events(self, holder: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
     async def requests(self, service: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]: ...
+    async def memory(self, device: DeviceId, asked: Span) -> list[Rollup]: ...
 
 
 class Inbox(Protocol):

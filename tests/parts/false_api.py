@@ -23,6 +23,7 @@ from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
 from headway.core.names import NAME_WORDS, is_name
 from headway.core.rows import HostRow
+from headway.core.samples import Rollup, Series, Span
 from headway.core.units import parse_size
 from headway.daemon.hub import StateHub
 from headway.drivers.lease import MOVES
@@ -131,6 +132,20 @@ class Reader:
 
     async def requests(self, service: str | None, after: int, limit: int) -> list[dict[str, Any]]:
         return [{"id": 1, "service": service}]
+
+    async def memory(self, device: str, asked: Span) -> list[Rollup]:
+        """All of it was held by chat, in the second bucket."""
+        one = Rollup(
+            series=Series(device, "device"),
+            name="gpu0",
+            step_s=asked.width_s,
+            at_s=asked.from_s + asked.width_s,
+            looks=4,
+            bytes=40,
+            peak_bytes=20,
+            busy=0,
+        )
+        return [one, replace(one, series=Series(device, "service", "chat"), name="chat", busy=1)]
 
 
 def snapshot(rev: int = 7, **fields: Any) -> Snapshot:

@@ -297,6 +297,33 @@ export interface Many {
   dry_run: boolean
 }
 
+export interface MemoryBucket {
+  at_s: number
+  looks: number
+  used_bytes: number
+  peak_bytes: number
+  foreign_bytes: number
+  bytes: Record<string, number>
+  busy: Record<string, number>
+}
+
+export interface MemoryHolder {
+  id: string
+  kind: string
+  name: string
+}
+
+export interface MemoryOverTime {
+  device: string
+  name: string
+  total_bytes: number | null
+  from_s: number
+  to_s: number
+  step_s: number
+  holders: MemoryHolder[]
+  buckets: MemoryBucket[]
+}
+
 export interface ModeBody {
   mode: "shadow" | "live"
 }

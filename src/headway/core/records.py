@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from headway.core.model import WindowKind
+from headway.core.model import Event, HolderId, WindowKind
+from headway.core.samples import Rollup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,3 +88,30 @@ class Root:
     pid: int
     start_ticks: int | None = None
     mark: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Everything one turn changed: one transaction. `rollups` are added to those that are there."""
+
+    holders: tuple[tuple[HolderId, str, str], ...] = ()  # (id, kind, JSON document)
+    holders_gone: tuple[HolderId, ...] = ()
+    pending: tuple[tuple[HolderId, str], ...] = ()  # intents (JSON document)
+    pending_gone: tuple[HolderId, ...] = ()
+    events: tuple[tuple[Event, float], ...] = ()  # with the wall clock, seconds since the epoch
+    requests: tuple[RequestLine, ...] = ()
+    offsets: Mapping[str, int] = field(default_factory=dict)  # log file -> next byte to read
+    meta: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[Kept, ...] = ()
+    kept_gone: tuple[tuple[str, str], ...] = ()  # (kind, key)
+    rollups: tuple[Rollup, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What was there at start."""
+
+    holders: tuple[tuple[HolderId, str, str], ...]
+    pending: tuple[tuple[HolderId, str], ...]
+    offsets: Mapping[str, int]
+    meta: Mapping[str, str]

@@ -43,6 +43,7 @@ from headway.daemon.observe import POLL_S, Watcher, awaits_engine
 from headway.daemon.record import Recorder
 from headway.daemon.retention import month_before, surplus
 from headway.daemon.room_look import RoomLook, no_disk
+from headway.daemon.sampling import Sampling
 from headway.daemon.table import rows
 from headway.daemon.tasks import Tasks
 from headway.daemon.visitors import Visitors
@@ -224,6 +225,7 @@ class Daemon:
         self.tasks.spawn("observe", self.watcher.run())
         self.tasks.spawn("tick", self._tick())
         self.tasks.spawn("log", self.learning.run())
+        self.tasks.spawn("memory", _sampling(self).run())
         self.tasks.spawn("tidy", self._tidy())
 
     async def stop(self) -> None:
@@ -341,6 +343,11 @@ def _learning(daemon: Daemon, saved: Saved) -> Learning:
         snapshot=lambda: daemon.hub.snapshot,
         pace=settings.pace,
     )
+
+
+def _sampling(daemon: Daemon) -> Sampling:
+    out = daemon.out
+    return Sampling(out.store, out.clock, lambda: daemon.hub.snapshot, daemon.settings.pace)
 
 
 def _closing(service: Service) -> bool:

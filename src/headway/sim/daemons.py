@@ -15,6 +15,7 @@ from headway.api.parts import Parts
 from headway.config.adhoc import adhoc
 from headway.core.configs import Applied
 from headway.core.model import Decision, Event, Job, Snapshot
+from headway.core.samples import Rollup, Span
 from headway.core.wire import WireError
 from headway.daemon.daemon import Daemon, Outside, Settings
 from headway.daemon.links import Peer as LinkPeer
@@ -71,6 +72,9 @@ class _NoReader:
         return []
 
     async def requests(self, service: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+        return []
+
+    async def memory(self, device: str, asked: Span) -> list[Rollup]:
         return []
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headway.core import codec
 from headway.core.decide import never_fits
 from headway.core.model import Holder, Job, Lease, Rank, Service, Snapshot, Want
+from headway.core.samples import STEPS
 from headway.sim import learned
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ class Endings:
         self._logs()
         for sentence in learned.differs(self._world):
             self._world.wrong(sentence)
+        self._samples()
 
     def _jobs(self, s: Snapshot) -> None:
         for job in self._world.checks.told.jobs:
@@ -128,6 +130,17 @@ class Endings:
         missing, more = self._unlike()
         if missing or more:
             self._world.wrong(f"request log: {missing} lines are missing, {more} are there twice")
+
+    def _samples(self) -> None:
+        """What is kept of memory says the same at every step: in so short a time no row is old."""
+        sums = "series, sum(looks), sum(bytes), max(peak_bytes), sum(busy)"
+        found: dict[object, set[tuple[object, ...]]] = {}
+        for step_s, *row in self._world.disk.database.look(
+            f"SELECT step_s, {sums} FROM sample GROUP BY 1, 2"
+        ):
+            found.setdefault(step_s, set()).add(tuple(row))
+        if len(found) != len(STEPS) or len({frozenset(rows) for rows in found.values()}) != 1:
+            self._world.wrong(f"rows of memory differ by their step: {found}")
 
     def _unlike(self) -> tuple[int, int]:
         """Lines of the gates that are not in the database yet, and how many it has too often."""

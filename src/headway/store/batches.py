@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from contextlib import closing
+from sqlite3 import Cursor
+from typing import Any, cast
 
 from sqlalchemy import Connection, Delete, Table, and_, bindparam, delete
 from sqlalchemy.dialects import sqlite
@@ -12,7 +14,7 @@ from sqlalchemy.dialects.sqlite import Insert, insert
 
 from headway.core.model import Event
 from headway.ports import Batch, RequestLine
-from headway.store import tables
+from headway.store import samples, tables
 
 Row = dict[str, Any]
 PRUNED_AT_ONCE = 500  # rows; some milliseconds
@@ -79,6 +81,9 @@ def write(db: Connection, batch: Batch) -> None:
         (ADD_REQUEST, [_request_row(line) for line in batch.requests]),
     )
     _run(db, work)
+    if batch.rollups:
+        with closing(db.connection.cursor()) as cursor:
+            samples.add(cast(Cursor, cursor), batch.rollups)
 
 
 def prune(db: Connection, events_kept: int, requests_kept: int) -> None:

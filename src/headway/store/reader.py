@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Column, Table, select
 from sqlalchemy.exc import DBAPIError
 
-from headway.core.model import HolderId
+from headway.core.model import DeviceId, HolderId
+from headway.core.samples import Rollup, Span
 from headway.ports import Reader
-from headway.store import tables
+from headway.store import samples, tables
 from headway.store.opening import reading_engine, store_failed
 
+T = TypeVar("T")
 THREADS = 2
 
 
@@ -44,6 +47,15 @@ class SqliteReader(Reader):
         rows = await self._page(tables.request, tables.request.c.service, service, after, limit)
         return [row | {"doc": _parsed(row["doc"])} for row in rows]
 
+    async def memory(self, device: DeviceId, asked: Span) -> list[Rollup]:
+        """Memory over time: for each bucket of the span a row of whoever held any, and one of the device itself."""
+
+        def read() -> list[Rollup]:
+            with self._engine.connect() as db:
+                return samples.read(db, device, asked)
+
+        return await self._in_thread(read)
+
     async def close(self) -> None:
         """Close the connections once what is being read is done."""
         await asyncio.to_thread(self._threads.shutdown)
@@ -64,6 +76,9 @@ class SqliteReader(Reader):
                 rows = [dict(row) for row in db.execute(query).mappings()]
             return rows[::-1] if newest else rows
 
+        return await self._in_thread(read)
+
+    async def _in_thread(self, read: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, read)
         except DBAPIError as error:

@@ -68,3 +68,26 @@ meta = Table(
     Column("key", String, primary_key=True),
     Column("value", Text, nullable=False),
 )
+
+series = Table(
+    "series",
+    schema,
+    Column("id", Integer, primary_key=True),
+    Column("device", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("holder", String, nullable=False),
+    Column("name", String, nullable=False),
+)
+
+sample = Table(
+    "sample",
+    schema,
+    Column("step_s", Integer, primary_key=True),
+    Column("device", Integer, primary_key=True),
+    Column("at_s", Integer, primary_key=True),
+    Column("series", Integer, primary_key=True),
+    Column("looks", Integer, nullable=False),
+    Column("bytes", Integer, nullable=False),
+    Column("peak_bytes", Integer, nullable=False),
+    Column("busy", Integer, nullable=False),
+)
