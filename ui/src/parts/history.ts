@@ -1,0 +1,72 @@
+// What the API tells of memory over time, as the chart and the table want it.
+
+import type { MemoryBucket, MemoryHolder, MemoryOverTime, Share } from "../api"
+import { label } from "../words"
+import { huesOf } from "./hues"
+
+const SHOWN = 6 // holders with an area of their own: as many as there are colours
+
+/** One area of the chart. `of` reads its bytes from a bucket. */
+export interface Layer {
+  key: string
+  name: string
+  colour: string
+  of: (bucket: MemoryBucket) => number
+  busy: ((bucket: MemoryBucket) => number) | null
+}
+
+/** From the bottom up: who held most, the others as one, and what is not ours. Many jobs are one by their name. */
+export function layers(found: MemoryOverTime, here: readonly Share[]): Layer[] {
+  const groups = grouped(found.holders)
+  const rest = groups.slice(SHOWN).flat()
+  const made = coloured(groups.slice(0, SHOWN), new Set(here.map((one) => one.id)))
+  if (rest.length) {
+    const name = rest.length === 1 ? label(rest[0]!) : `${rest.length} others`
+    made.push({ ...layer(rest, "color-mix(in srgb, var(--soft) 60%, var(--card))"), key: "/rest", name, busy: null })
+  }
+  if (found.buckets.some((bucket) => bucket.foreign_bytes)) {
+    made.push({ key: "/foreign", name: "not ours", colour: "var(--unknown)", of: (bucket) => bucket.foreign_bytes, busy: null })
+  }
+  return made
+}
+
+function grouped(holders: MemoryHolder[]): MemoryHolder[][] {
+  if (holders.length <= SHOWN) return holders.map((one) => [one])
+  const groups = new Map<string, MemoryHolder[]>()
+  for (const one of holders) {
+    const key = one.kind === "job" ? `job ${one.name}` : one.id
+    groups.set(key, [...(groups.get(key) ?? []), one])
+  }
+  return [...groups.values()]
+}
+
+/** Who is there now has the colour that it has above; the others have what is left. */
+function coloured(groups: MemoryHolder[][], here: Set<string>): Layer[] {
+  const ids = groups.map((ones) => (ones.find((one) => here.has(one.id)) ?? ones[0]!).id)
+  const first = ids.filter((id) => here.has(id))
+  const order = [...first, ...ids.filter((id) => !here.has(id))]
+  const colours = huesOf(order)
+  return groups.map((ones, n) => layer(ones, colours[order.indexOf(ids[n]!)]!))
+}
+
+function layer(ones: MemoryHolder[], colour: string): Layer {
+  const first = ones[0]!
+  const sum = (of: Record<string, number>) => ones.reduce((all, one) => all + (of[one.id] ?? 0), 0)
+  return {
+    key: first.id,
+    name: ones.length > 1 ? `${first.name} (${ones.length} jobs)` : label(first),
+    colour,
+    of: (bucket) => sum(bucket.bytes),
+    busy: first.kind === "service" ? (bucket) => sum(bucket.busy) : null,
+  }
+}
+
+/** The mean of something over all buckets, each as long as it was looked at. */
+export function mean(found: MemoryOverTime, of: (bucket: MemoryBucket) => number): number {
+  const looks = found.buckets.reduce((sum, bucket) => sum + bucket.looks, 0)
+  return found.buckets.reduce((sum, bucket) => sum + of(bucket) * bucket.looks, 0) / (looks || 1)
+}
+
+export function percent(share: number): string {
+  return share > 0 && share < 0.01 ? "under 1 %" : `${Math.round(share * 100)} %`
+}
