@@ -1,9 +1,9 @@
 # Everything sets itself up on a fresh machine: Python 3.11 or newer with venv, make, gcc.
-# `make demo`, `test`, `test-compiled`, `clients`, `page`, `pictures`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-queue`, `bench-gate`, `clean`
+# `make demo`, `test`, `test-compiled`, `clients`, `page`, `pictures`, `check`, `schema`, `seeds`, `campaign`, `bench`, `bench-queue`, `bench-page`, `bench-gate`, `clean`
 # PYTHON=... chooses the interpreter.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-compiled clients page pictures check schema seeds campaign bench bench-queue bench-gate clean
+.PHONY: help demo test test-compiled clients page pictures check schema seeds campaign bench bench-queue bench-page bench-gate clean
 
 VENV := .venv
 COMPILED := .cache/compiled
@@ -95,6 +95,10 @@ bench: $(VENV)/demo.stamp
 # Three minutes; QUEUE=--first where the cores have something else to do (root).
 bench-queue: $(VENV)/demo.stamp
 	$(RUN) -m bench.queue $(QUEUE)
+
+# Two minutes, and a Chromium; BENCH_PAGE=--first where the cores have something else to do (root).
+bench-page: $(VENV)/dev.stamp $(VENV)/demo.stamp $(PAGE)
+	$(RUN) -m bench.page $(BENCH_PAGE)
 
 # Beside nginx and HAProxy, where they are installed; needs two cores that have little else to do, or GATE=--first.
 bench-gate: $(VENV)/demo.stamp

@@ -78,9 +78,9 @@ def summed(found: Found, key: str) -> float:
     return sum(float(part[key]) for part in found.values())
 
 
-def measure(words: Sequence[str], first: bool) -> Found:
+def measure(words: Sequence[str], first: bool, parts: str = "bench.queue_parts") -> Found:
     """Run one part in a Python of its own. Raises BenchFailed with what it said."""
-    argv = [sys.executable, "-m", f"bench.queue_parts.{words[0]}", *words[1:]]
+    argv = [sys.executable, "-m", f"{parts}.{words[0]}", *words[1:]]
     ahead = (lambda: os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))) if first else None
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, preexec_fn=ahead)
@@ -95,10 +95,10 @@ def measure(words: Sequence[str], first: bool) -> Found:
     return found
 
 
-def table(found: Mapping[str, Found]) -> list[str]:
+def table(found: Mapping[str, Found], figures: Sequence[Figure] = FIGURES) -> list[str]:
     """In Markdown, a row per figure."""
     rows = [["", "measured", "goal", ""]]
-    for figure in FIGURES:
+    for figure in figures:
         if figure.part in found:
             value = figure.of(found[figure.part])
             goal = "" if figure.goal is None else f"≤ {figure.goal:g}"

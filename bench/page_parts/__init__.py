@@ -1,1 +1,1 @@
-"""The parts of bench.queue: each is a program of its own that prints its figures as JSON."""
+"""The parts of bench.page: each is a program of its own that prints its figures as JSON."""

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 import psutil
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from bench.gate_parts.cost import cpu_s
 from bench.page_parts.world import headway
@@ -26,7 +26,7 @@ from demo.world import World
 
 CHROMIUM = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 SETTLE_S = 2.0
-VIEW = {"width": 1280, "height": 900}
+VIEW: ViewportSize = {"width": 1280, "height": 900}
 
 
 def first_view(browser: Browser, url: str) -> float:
