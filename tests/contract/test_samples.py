@@ -247,6 +247,20 @@ async def test_the_last_looks_are_saved_when_it_ends() -> None:
     assert world.saved() == [[0]]
 
 
+async def test_a_killed_daemon_has_lost_the_open_ten_seconds_and_nothing_else(
+    store: SqliteStore, reader: SqliteReader
+) -> None:
+    asked = replace(span(NOON_S, NOON_S + 600, NOON_S + 600), width_s=600, step_s=600)
+    for begin_s in (0, 37):
+        world = World()  # a new daemon each time: the one before was never told to end
+        world.sampling = Sampling(store, world.clock, world.snapshot)
+        for at_s in range(begin_s, begin_s + 36):
+            world.look(at_s)
+            await store.save(Batch())  # whatever was on its way is there
+    row = next(row for row in await reader.memory(GPU, asked) if row.series == ITSELF)
+    assert (row.looks, row.bytes) == (30 + 33, (30 + 33) * gib(4))
+
+
 async def test_a_device_that_cannot_be_read_costs_no_row() -> None:
     world = World()
     world.scene.read(trouble="lost")

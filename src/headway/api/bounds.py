@@ -5,6 +5,7 @@ from __future__ import annotations
 from headway.api import limits, once, sessions, tokens
 from headway.api.door import BODY_MAX_BYTES, OPEN_BODY_MAX_BYTES
 from headway.core import lease_wishes, window_wishes, wishes
+from headway.core.samples import BUCKETS_MAX
 
 
 def bounds() -> tuple[tuple[str, str, str], ...]:
@@ -25,5 +26,6 @@ def bounds() -> tuple[tuple[str, str, str], ...]:
         ("tokens", str(tokens.TOKENS_MAX), "409 `too_many`"),
         ("sessions of pages", str(sessions.SESSIONS_MAX), "the oldest ends"),
         ("tickets of `headway open`", str(sessions.TICKETS_MAX), "the oldest ends"),
+        ("parts of memory over time", str(BUCKETS_MAX), "they are wider"),
         ("answers to an `Idempotency-Key`", day, "the oldest is forgotten"),
     )

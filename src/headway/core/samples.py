@@ -74,14 +74,10 @@ class MemoryHolder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryBucket:
-    """A part of that span, from `at_s` on (since the epoch): means over the seconds at which the device could be read.
-
-    Attributes:
-        looks: how many those were.
-        peak_bytes: the most that was in use at one of them, by all together. Peaks of holders would not add up to it.
-        foreign_bytes: what nobody of ours held.
-        bytes: by holder; who is not there held nothing.
-        busy: by service, the share of these seconds at which it had a request in flight.
+    """A part of that span, from `at_s` on (since the epoch): means over `looks`, the seconds at which the device could
+    be read. `peak_bytes` is the most in use at one of them, by all together; `foreign_bytes` is what is not ours;
+    `bytes` is by holder, and who is not there held nothing; `busy` is by model server: the share of `looks` with a
+    request in flight.
     """
 
     at_s: int
