@@ -65,14 +65,14 @@ def steps(path: Path) -> dict[int, int]:
 
 
 async def test_what_comes_later_is_added_to_what_is_there(store: SqliteStore, reader: SqliteReader) -> None:
-    await save(store, looks(NOON_S, NOON_S + 7))
-    await save(store, looks(NOON_S + 7, NOON_S + 20, bytes_=16, busy=0))
+    await save(store, looks(NOON_S, NOON_S + 7, bytes_=16))
+    await save(store, looks(NOON_S + 7, NOON_S + 20, bytes_=8, busy=0))
     asked = replace(span(NOON_S, NOON_S + 600, NOON_S + 600), width_s=600, step_s=600)
     found = {row.series: row for row in await reader.memory(GPU, asked)}
     assert set(found) == {ITSELF, CHAT}
     one = found[ITSELF]
-    assert (one.at_s, one.looks, one.bytes, one.peak_bytes) == (NOON_S, 20, 7 * 8 + 13 * 16, 16)
-    assert (found[CHAT].bytes, found[CHAT].busy) == (7 * 4 + 13 * 8, 7)
+    assert (one.at_s, one.looks, one.bytes, one.peak_bytes) == (NOON_S, 20, 7 * 16 + 13 * 8, 16)
+    assert (found[CHAT].bytes, found[CHAT].busy) == (7 * 8 + 13 * 4, 7)
 
 
 @pytest.mark.parametrize("step_s", STEPS)
