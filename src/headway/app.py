@@ -227,6 +227,7 @@ def down(paths: Paths, config_path: Path | None = None, everything: bool = False
     names = supervisor.names_of(paths)
     locks = ("up.lock", "daemon.lock", "gate-parent.lock")
     ended = [supervisor.end_locked(paths.run_dir / lock) for lock in locks]
+    ended.append(supervisor.end_gates(paths))
     supervisor.tell("Headway ended." if any(ended) else f"Nothing of Headway runs in {paths.state_dir}.")
     if held:
         again = supervisor.typed(paths, f"release {' '.join(held)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -20,6 +21,10 @@ from headway.errors import DaemonAway, HeadwayError, NotFound
 LINE_MAX_BYTES = 65536
 SEGMENT_MAX = 200  # as the API's own bound for a word; names are shorter
 ANSWER_LIMIT_S = 30.0
+SAVES_LIMIT_S, AGAIN_S = (
+    5.0,
+    0.25,
+)  # a disk that stutters is over by then; nothing was done, so asking again is safe
 SILENCE_LIMIT_S = 40.0  # of an event stream: the daemon says something every 15 s
 
 
@@ -124,6 +129,18 @@ class Client:
 
     def _call(
         self, verb: str, path: str, body: dict[str, Any] | None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        until_s = time.monotonic() + SAVES_LIMIT_S
+        while True:
+            try:
+                return self._asked(verb, path, body, headers)
+            except Answered as error:
+                if error.code != "store_silent" or time.monotonic() > until_s:
+                    raise
+            time.sleep(AGAIN_S)
+
+    def _asked(
+        self, verb: str, path: str, body: dict[str, Any] | None, headers: Mapping[str, str] | None
     ) -> Any:
         said = {"Accept": "application/json", **(headers or {})}
         with self._opened(verb, path, body, said, self.limit_s) as reply:

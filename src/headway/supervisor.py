@@ -111,6 +111,7 @@ def supervise(paths: Paths, config_path: Path | None) -> int:
     names = names_of(paths)
     for part in reversed(parts):
         _end(part)
+    end_gates(paths)
     tell("Headway ended.")
     tell_living(paths, names)
     return status
@@ -153,6 +154,12 @@ def end_locked(lock: Path) -> bool:
         return bool(select.select([process], [], [], END_S)[0])
     finally:
         os.close(process)
+
+
+def end_gates(paths: Paths) -> bool:
+    """End the gates that serve without a parent: it was killed, or ended before it had taken them over."""
+    ended = [end_locked(lock) for lock in sorted(paths.gates_dir.glob("*.lock"))]
+    return any(ended)
 
 
 def hang_up(lock: Path) -> None:

@@ -181,13 +181,31 @@ EXITS = {
 
 @pytest.mark.parametrize(("line", "reply", "status", "words"), EXITS.values(), ids=EXITS.keys())
 async def test_exits(
-    api: Served, home: Path, line: str, reply: Reply | None, status: int, words: str
+    api: Served,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    line: str,
+    reply: Reply | None,
+    status: int,
+    words: str,
 ) -> None:
+    monkeypatch.setattr("headway.client.SAVES_LIMIT_S", 0.0)
     if reply is not None:
         api.inbox.reply = reply
     result = await headway(home, *line.split())
     assert (result.exit_code, words in result.stderr) == (status, True), result.output
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("line", ["hold j1", "add train", "mode live"])
+async def test_a_disk_that_stutters_fails_no_verb(api: Served, home: Path, line: str) -> None:
+    works, api.inbox.reply = api.inbox.reply, STORE
+    asking = asyncio.create_task(headway(home, *line.split()))
+    while not api.inbox.given:
+        await asyncio.sleep(0.001)
+    api.inbox.reply = works
+    result = await asking
+    assert (result.exit_code, len(api.inbox.given)) == (0, 2), result.output
 
 
 async def test_errors_are_json_where_asked(api: Served, home: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from demo.tiny_server import recorded
 from tests.e2e.kills import Load, Witness, line, linked, moment, process_of, rendering, talk
+from tests.e2e.loads import cli
 from tests.e2e.stack import LIMIT_S, Part, Stack
 from tests.e2e.tables import Table, config, render, sleeper, tiny, train
 from tests.processes import alive
@@ -209,6 +210,19 @@ def test_a_killed_supervisor_breaks_nothing_and_the_next_one_adopts_both(stack: 
     )
     assert supervisor.returncode == 0
     assert alive(job[1]), "what runs goes on"
+
+
+@pytest.mark.parametrize("supervised", [True, False], ids=["by its supervisor", "by `headway down`"])
+def test_a_gate_whose_parent_was_killed_is_ended_with_the_rest(stack: Up, supervised: bool) -> None:
+    headway = stack(always_open())
+    child = headway.pid("child")
+    if supervised:
+        killed_together(headway, "parent")
+        os.kill(headway.pid("up"), signal.SIGTERM)  # before another parent can have taken it over
+    else:
+        killed_together(headway, "up", "parent", "daemon")
+        assert cli(headway, "down").returncode == 0
+    headway.wait(lambda: not alive(child), "its end")
 
 
 def catches_term(pid: int) -> bool:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from headway.cli.ask import AWAY_LIMIT_S, LOOK_S, Session, tell
+from headway.cli.duration import FOREVER
 from headway.client import Answered, Client, segment
 from headway.errors import DaemonAway, HeadwayError, Refused
 
@@ -19,6 +20,7 @@ POLL_S = 10.0  # the daemon answers when something changed, after this time at t
 HANGS_S = 10.0
 SETTLES_S = 0.5
 SOON_S = 15.0  # a daemon that is on its way is given this long before somebody runs without one
+UNSAID_S = 900.0  # background_max_wait, where no config says otherwise
 HOPELESS = ("never_fits", "no_device")
 INSIDE = ("granted", "overdue", "leaving")
 
@@ -45,10 +47,17 @@ class Place:
             DaemonAway: with `require`, none came.
         """
         away_since_s: float | None = None
+        began_s = time.monotonic()
         while True:
             try:
                 row = self._look()
                 away_since_s = None
+            except Answered as error:
+                if error.code != "store_silent" or time.monotonic() - began_s > self._patience_s():
+                    raise
+                self._say(error.code, f"not yet: {error}")
+                time.sleep(LOOK_S)
+                continue
             except DaemonAway as error:
                 if error.facts.get("denied"):
                     raise
@@ -68,6 +77,11 @@ class Place:
             if row["ended"]:
                 raise self._not_its_turn(row)
             self._tell(row)
+
+    def _patience_s(self) -> float:
+        """How long it waits for its turn, whatever keeps it from being asked for."""
+        wait_s = self._body.get("wait_s", UNSAID_S)
+        return float("inf") if wait_s == FOREVER else float(wait_s)
 
     def leave(self) -> None:
         """Give up the place. When nobody hears that, the end of this process says the same."""

@@ -65,6 +65,8 @@ class Endings:
             and self._world.by_hand
         ):
             return True  # somebody's own server is in the way, and stays
+        if why is not None and why.code == "needs_alone" and why.facts["holder"] in self._world.by_hand:
+            return True  # the same: it sleeps, and keeps what it has
         if holder.form != holder.bottom:
             return False
         waits_for = (*holder.spec.after, *holder.spec.after_ok) if isinstance(holder, Job) else ()

@@ -63,6 +63,8 @@ async def command(
     if verb == "clear":
         return answer(Many, await _clear(parts, ids, peer), 202, WHERE)
     replies = await asyncio.gather(*(parts.submit(_command(verb, hid, body, peer, parts)) for hid in ids))
+    if replies and all(one.code == "store_silent" for one in replies):  # one turn: nothing was saved of any
+        raise Refused(replies[0].code, refusal(replies[0].code, replies[0].facts), **replies[0].facts)
     results = [_answered(hid, reply) for hid, reply in zip(ids, replies, strict=True)]
     return answer(Many, Many(results, max((reply.rev for reply in replies), default=0)), 202, WHERE)
 
