@@ -3,8 +3,8 @@
     python -m bench.page [--first] [--only look,file] [--write]
     python -m bench.page --quick              whether it works; its figures say nothing
 
-look: a whole Headway with 500 jobs, four of which run and tell their progress, and a database with seven days of looks at
-      its device, one a second; a Chromium without a GPU that never saw the page opens it
+look: a whole Headway with 500 jobs, four of which run and tell their progress, and a database with seven days of looks
+      at its device, one a second; a Chromium without a GPU that never saw the page opens it
 file: the size of the page
 
 Times are real ones, so they tell what else the machine did; on a busy one use `--first` (root): a real-time priority
