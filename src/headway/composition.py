@@ -254,6 +254,7 @@ class Service:
             config=self.applying,
             in_force=self.config.in_force,
             host=self.host.load,
+            held=self.daemon.waiters.of,
             others=Others(
                 lambda without: find_servers(without={*without, *self._own_ports()}), self.daemon.out.clock
             ),

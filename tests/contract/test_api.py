@@ -69,6 +69,7 @@ READS = {
     "/api/v1/history?after=0&limit=1": lambda found: found[0]["time"] == "2001-09-09T01:46:41.000Z" and "at_s" not in found[0],
     "/api/v1/history?limit=1": lambda found: found[0]["sentence"] == "train (j1): done, ran for 60 s",
     "/api/v1/requests?service=chat": lambda found: found == [{"id": 1, "service": "chat"}],
+    "/api/v1/waiting": lambda found: found == {"requests": [], "more": 0},
     "/api/v1/holders/j1/runs": lambda found: found == [],
     "/api/v1/recipes": lambda found: [(row["name"], row["gpus"], row["placement"]) for row in found] == [("train", 1, "gap")],
     "/api/v1/outlook": lambda found: (found["jobs"], found["unknown"]) == (4, 4),

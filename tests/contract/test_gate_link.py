@@ -177,7 +177,8 @@ def test_ping_list_drain_and_unknown_words() -> None:
     ends = Ends().connected(row("a"))
     ends.holding.arrive(Ticket("a", client="me", id="r1"), 19.0)
     assert ends.tell(wire.Ping(3)) == [wire.Pong(3, 1.5)]
-    assert ends.tell(wire.List("a")) == [wire.Held("a", (wire.HeldEntry("r1", "attended", "me", 1.0, 1),))]
+    entry = wire.HeldEntry("r1", "attended", "me", 1.0, 1, None, 89.0 + 600.0)
+    assert ends.tell(wire.List("a")) == [wire.Held("a", (entry,))]
     assert ends.tell(wire.List("none")) == [wire.Held("none", ())]
     assert ends.link.feed(wire.encode(wire.Drain()), 20.0).drain
     ends.link.feed(b'{"type":"zebra"}\n', 20.0)

@@ -584,6 +584,24 @@ export interface Trouble {
   id: string | null
 }
 
+export interface WaitingPage {
+  requests: WaitingRow[]
+  more: number
+}
+
+export interface WaitingRow {
+  id: string
+  service: string
+  model: string | null
+  client: string | null
+  attended: boolean
+  position: number
+  waited_s: number
+  likely_s: number | null
+  at_most_s: number | null
+  why: string
+}
+
 export interface WaitsRow {
   over: string
   requests: number

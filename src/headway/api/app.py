@@ -31,12 +31,14 @@ from headway.api.routes import (
     servers,
     services,
     status,
+    waiting,
     windows,
 )
 
 ROUTERS = (
     health,
     status,
+    waiting,
     devices,
     services,
     servers,

@@ -20,6 +20,7 @@ from headway.core import rows, view, words
 from headway.core.commands import Command, Reply
 from headway.core.configs import Configs, InForce
 from headway.core.model import HolderId, JobSpec, MoveRule, Snapshot
+from headway.core.wire import HeldEntry
 from headway.core.wording import unknown
 from headway.errors import NotFound, Refused
 from headway.ports import AlertSent, Clock, Hub, Inbox, Processes, Pulse, Reader, RunState
@@ -38,6 +39,10 @@ class Batches:
 
 async def _nobody() -> list[AlertSent]:
     return []
+
+
+async def _no_one(service: HolderId) -> tuple[HeldEntry, ...]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +68,7 @@ class Parts:
         config: its config file; None: it has none.
         host: processors and main memory.
         others: model servers that are not ours; None: nobody looks.
+        held: the requests that wait for a service, in line.
         in_force: what counts of it now, without secrets.
         page: what browsers are shown; None: this installation has no page.
     """
@@ -86,6 +92,7 @@ class Parts:
     config: Configs | None = None
     host: Callable[[], rows.HostRow | None] = lambda: None
     others: Others | None = None
+    held: Callable[[HolderId], Awaitable[tuple[HeldEntry, ...]]] = _no_one
     in_force: Callable[[], InForce] = lambda: InForce(file="", etag='"0"', config={})
     allowed_hosts: frozenset[str] = frozenset()
     version: str = "0"

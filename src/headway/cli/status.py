@@ -20,6 +20,7 @@ from headway.cli.tables import (
     table,
 )
 from headway.cli.watching import watch_flag
+from headway.client import Client
 
 SHOWN = 10
 
@@ -34,11 +35,19 @@ def status(session: Session, as_json: bool) -> None:
     if as_json:
         show_json(found)
     else:
-        show(found)
+        show(found, waiting(session.client(), found))
 
 
-def show(found: dict[str, Any]) -> None:
-    """The board as text."""
+def waiting(client: Client, found: dict[str, Any]) -> dict[str, Any] | None:
+    """The requests that wait; None where the board says that none does."""
+    if not any(row["waiting"] for row in found["services"]):
+        return None
+    page: dict[str, Any] = client.get("/api/v1/waiting")
+    return page
+
+
+def show(found: dict[str, Any], held: dict[str, Any] | None = None) -> None:
+    """The board as text, with the requests that wait."""
     counts = ", ".join(f"{n} {state(word)}" for word, n in sorted(found["jobs"].items())) or "no jobs"
     line(f"mode {mode_said(found)}, up {age(found['up_s'])}, {counts}")
     if found["gate"]:
@@ -79,6 +88,8 @@ def show(found: dict[str, Any]) -> None:
             ],
             state_at=1,
         )
+    if held is not None:
+        _waiting(held)
     if found["leases"]:
         line()
         show_leases(found["leases"])
@@ -96,6 +107,21 @@ def show(found: dict[str, Any]) -> None:
     rest = found["jobs"].get("queued", 0) + found["jobs"].get("held", 0) - len(found["queued"])
     if rest > 0:
         line(f"and {rest} more: headway ps")
+
+
+def _waiting(held: dict[str, Any]) -> None:
+    rows = held["requests"]
+    if rows:
+        line()
+        table(
+            ("REQUEST", "FOR", "MODEL", "PLACE", "WAITS", "WHY"),
+            [
+                (row["id"], row["service"], row["model"], row["position"], age(row["waited_s"]), row["why"])
+                for row in rows[:SHOWN]
+            ],
+        )
+    if (rest := held["more"] + max(0, len(rows) - SHOWN)) > 0:
+        line(f"and {rest} more {'request waits' if rest == 1 else 'requests wait'}")
 
 
 def _device(device: dict[str, Any]) -> None:

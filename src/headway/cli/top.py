@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from headway.cli.ask import Session, pass_session
-from headway.cli.status import show
+from headway.cli.status import show, waiting
 from headway.cli.watching import again
+from headway.client import Client
 
 QUEUED = 30
 
@@ -26,4 +27,9 @@ QUEUED = 30
 @pass_session
 def top(session: Session, every_s: float, rounds: int | None) -> None:
     """Show the board of `headway status` and keep it fresh. Ctrl-C or q leaves it."""
-    again(lambda: show(session.client().get("/api/v1/status", queued=QUEUED)), every_s, rounds)
+    again(lambda: _look(session.client()), every_s, rounds)
+
+
+def _look(client: Client) -> None:
+    found = client.get("/api/v1/status", queued=QUEUED)
+    show(found, waiting(client, found))

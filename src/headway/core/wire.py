@@ -97,13 +97,19 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class HeldEntry:
-    """One waiting request, for people. `position` starts at 1."""
+    """One waiting request, for people. `position` starts at 1.
+
+    `model` is what the caller asked for. After `left_s` at most it is sent or refused, as long as its server does not
+    fail; None: it waits for a place on a server that answers, and nothing but its caller bounds that.
+    """
 
     id: str
     class_: str
     client: str
     waited_s: float
     position: int
+    model: str | None = None
+    left_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

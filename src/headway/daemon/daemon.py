@@ -47,6 +47,7 @@ from headway.daemon.sampling import Sampling
 from headway.daemon.table import rows
 from headway.daemon.tasks import Tasks
 from headway.daemon.visitors import Visitors
+from headway.daemon.waiters import Waiters
 from headway.ports import (
     Clock,
     Driver,
@@ -164,6 +165,7 @@ class Daemon:
         )
         self.learning = _learning(self, saved)
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
+        self.waiters = Waiters(self.links)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
         self.hand_servers = HandServers(out.processes, lambda: self.hub.snapshot, out.clock.now_s)
         self.watcher = Watcher(

@@ -61,6 +61,7 @@ class Links:
         self._since_s: dict[str, float] = {}  # when each gate that does not answer was first missed
         self._last: dict[str, GateState] = {}
         self._written = True  # the file says what the table says
+        self.on_held: Callable[[str, wire.Held], None] = lambda gate, held: None
 
     # ---------------------------------------------------------------- out
 
@@ -115,6 +116,11 @@ class Links:
         for peer in self.peers.values():
             peer.send(line)
 
+    def ask_held(self, name: str) -> frozenset[str]:
+        """Ask every connected gate who waits for that service. Returns whom: each answers by `on_held`."""
+        self._send_all(wire.encode(wire.List(name)))
+        return frozenset(self.peers)
+
     # ---------------------------------------------------------------- in
 
     def feed(self, peer: Peer, data: bytes, now_s: float) -> None:
@@ -145,7 +151,9 @@ class Links:
                 peer.ponged = max(peer.ponged, n)
             case wire.Bye():
                 self.lost(peer, now_s)
-            case wire.Unsupported() | wire.Held():
+            case wire.Held(service):
+                self.on_held(peer.gate, message)
+            case wire.Unsupported():
                 pass
             case _:
                 peer.send(wire.encode(wire.Unsupported(type(message).__name__.lower())))

@@ -71,7 +71,7 @@ class Exchange(Call):
             return
         ticket = Ticket(
             to.service, caller.class_, caller.client, id=self.record.id, priority=caller.priority,
-            wait_s=caller.wait_s, demand=to.demand, owner=self,
+            wait_s=caller.wait_s, demand=to.demand, model=self.record.model, owner=self,
         )  # fmt: skip
         if line is not None and to.asleep and self.closed and not self.head.upgrade:
             self._probe(line, ticket)

@@ -13,6 +13,7 @@ from headway.gate.waiting import Order, Phase, Ticket
 
 RETRY_AFTER_MAX_S = 900.0  # clients of the OpenAI library do not retry after longer ones
 RETRY_AFTER_S = 15.0
+NAME_MAX = 200  # letters of a model's name that are told: a caller may send any
 STALL_FIRST_S, STALL_MAX_S = 0.1, 2.0
 ROUNDING_S = (
     1e-6  # a bound is over at the very instant that `deadlines` named, whatever the sums were rounded to
@@ -197,10 +198,25 @@ class Line:
         for ticket in self.order.in_order():
             if len(entries) == limit:
                 break
-            waited_s = max(0.0, now_s - ticket.arrived_s)
-            place = len(entries) + 1
-            entries.append(wire.HeldEntry(ticket.id, ticket.class_, ticket.client, waited_s, place))
+            waited_s, model = max(0.0, now_s - ticket.arrived_s), ticket.model
+            entries.append(
+                wire.HeldEntry(
+                    ticket.id, ticket.class_, ticket.client, waited_s, len(entries) + 1,
+                    model[:NAME_MAX] if model is not None else None, self.left_s(ticket, now_s),
+                )
+            )  # fmt: skip
         return wire.Held(self.row.name, tuple(entries))
+
+    def left_s(self, ticket: Ticket, now_s: float) -> float | None:
+        """Until it is sent or refused at the latest, the way back of its server included; None: nothing bounds that."""
+        bounds = [] if ticket.wait_s is None else [ticket.arrived_s + ticket.wait_s - now_s]
+        limit_s = self.row.max_wait_s.get(ticket.class_)
+        if self.waking_since_s is not None and not self.open:
+            bounds.append(self.waking_since_s + self.row.wake_limit_s - now_s)
+        elif self.counting() and limit_s is not None:
+            counted_s = self.counted(now_s) - ticket.counted_s
+            bounds.append(limit_s - counted_s + (0.0 if self.open else self.row.wake_limit_s))
+        return max(0.0, min(bounds)) if bounds else None
 
     def _out(self, ticket: Ticket) -> Ticket:
         self.order.remove(ticket)

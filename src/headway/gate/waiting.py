@@ -25,7 +25,7 @@ class Ticket:
     """One request at the gate. `owner` is whoever must be told; `wait_s` is the caller's own bound, if any."""
 
     __slots__ = (
-        "arrived_s", "class_", "client", "counted_s", "demand", "entry", "id", "owner", "phase", "priority",
+        "arrived_s", "class_", "client", "counted_s", "demand", "entry", "id", "model", "owner", "phase", "priority",
         "service", "wait_s",
     )  # fmt: skip
 
@@ -39,10 +39,12 @@ class Ticket:
         priority: int = 50,
         wait_s: float | None = None,
         demand: bool = True,
+        model: str | None = None,
         owner: Any = None,
     ) -> None:
         self.service, self.class_, self.client, self.id = service, class_, client, id
         self.priority, self.wait_s, self.demand, self.owner = priority, wait_s, demand, owner
+        self.model = model  # as its caller named it
         self.phase = Phase.NEW
         self.arrived_s = 0.0
         self.counted_s = 0.0  # the service's counted time at arrival
