@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headway.core.commands import Command, Reply
+from headway.core.engines import EngineRead
 from headway.core.model import (
     Confidence,
     DeviceId,
@@ -182,6 +183,7 @@ class Seen:
     engine_active: int | None = None
     upstream: str | None = None
     down: bool = False
+    engine: EngineRead | None = None  # its figures, where the same look has them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

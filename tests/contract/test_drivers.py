@@ -320,3 +320,7 @@ async def test_llama_tells_how_busy_it_is(driven: Driven, tmp_path: Path) -> Non
         return (await driven.driver.observe(driven.holder())).engine_active == 0
 
     await until_so(idle, "an idle engine")
+    engine = (await driven.driver.observe(driven.holder())).engine
+    assert engine is not None and engine.tokens and engine.busy_s, (
+        "what it counted of the answers that were cut"
+    )

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
+from headway.core import engines
+from headway.core.engines import EngineRead
+from headway.core.facts import Observed
 from headway.core.model import Gate, Holder, Service
 from headway.daemon.observe import Watcher
 from headway.ports import Driver, Runs, Seen
@@ -96,3 +100,37 @@ async def test_how_often_it_is_looked_at(name: str) -> None:
         await asyncio.gather(*tasks)
         tasks.clear()
     assert driver.times == pytest.approx(expected, rel=0.1)
+
+
+async def test_figures_alone_are_told_now_and_then_and_are_no_reason_to_tell_the_rest() -> None:
+    clock, facts, tasks = Manual(), list[Observed](), set[asyncio.Task[Any]]()
+    scene = model(ready=True, engine_active=1)
+
+    class Counting(Looked):
+        async def observe(self, holder: Holder) -> Seen:
+            seen = await super().observe(holder)
+            return replace(seen, engine=EngineRead(tokens=float(self.times)))
+
+    def tell(fact: Any) -> None:
+        """As the loop folds it."""
+        facts.append(fact)
+        chat = scene.s.service("chat")
+        assert chat is not None
+        scene.put(replace(chat, engine=engines.told(chat.engine, fact.engine, fact.at_s)))
+
+    watcher = Watcher(
+        runs=cast(Runs, None),
+        drivers={"process": cast(Driver, Counting())},
+        clock=clock,
+        tell=tell,
+        snapshot=lambda: scene.s,
+        spawn=lambda _, work: tasks.add(asyncio.get_running_loop().create_task(work)),
+        read_now=lambda: None,
+    )
+    while clock.at_s < T0_S + 20.0 - 1e-6:
+        clock.at_s += watcher.tick()
+        await asyncio.gather(*tasks)
+        tasks.clear()
+    assert len(facts) == 4 and all(fact.form == "awake" for fact in facts), "every five seconds"
+    chat = scene.s.service("chat")
+    assert chat is not None and chat.engine is not None and chat.engine.tokens_per_s == 1.0

@@ -12,6 +12,7 @@ import pytest
 
 from demo import sim_device
 from demo.tiny_server import recorded
+from headway.core.engines import EngineRead
 from headway.errors import DriverFailed, LimitPassed, ServerExited, ServerSilent
 from headway.ports import Moved, Seen
 from tests.parts.driven import Driven, command, only, without_run
@@ -68,6 +69,17 @@ class Server:
 @pytest.fixture
 async def server(driven: Driven) -> AsyncIterator[Server]:
     yield Server(driven)
+
+
+async def test_its_figures_come_with_the_look(server: Server) -> None:
+    await server.start()
+    assert (await server.look("awake")).engine == EngineRead(
+        tokens=0.0, first_n=0.0, first_s=0.0, cache_share=0.125, prefix_tokens=0.0, prefix_hits=0.0
+    )
+    assert await server.right() and await server.right()
+    assert (await server.look("awake")).engine == EngineRead(
+        tokens=60.0, first_n=2.0, first_s=0.5, cache_share=0.125, prefix_tokens=200.0, prefix_hits=160.0
+    )
 
 
 # ------------------------------------------------------------ sleeping and waking

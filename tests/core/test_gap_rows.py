@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from headway.core import gaps, view
+from headway.core.engines import Engine, EngineRead
 from headway.core.gap_rows import gap_row
 from headway.core.ledger import Waits
-from headway.core.rows import GapRow
+from headway.core.rows import BudgetRow, GapRow, TimesRow
 from tests.core.make import T0_S, Scene, job_spec, outlook, service_spec
 from tests.core.test_gaps import regular
 
@@ -88,3 +89,29 @@ def test_one_that_is_asked_about_has_it_and_one_of_a_list_has_not() -> None:
     detail = view.detail("chat", scene.s, {})
     assert getattr(detail, "gap", None) == shown(scene)
     assert not hasattr(view.row("chat", scene.s, {}), "gap")
+
+
+def test_the_card_shows_what_was_waited_in_a_day_against_what_was_promised() -> None:
+    scene = seen()
+    row = view.services(scene.s, {})[0]
+    assert row.budget == BudgetRow(requests=100.0, share=0.05, max_share=0.15, mean_s=0.09, max_mean_s=1.0)
+    assert view.services(Scene(24).service(service_spec(asleep=1)).s, {})[0].budget is None, (
+        "nobody asked yet"
+    )
+
+
+def test_the_card_shows_the_moves_that_were_measured_and_no_others() -> None:
+    scene = seen()
+    chat = scene.s.service("chat")
+    assert chat is not None
+    awake, asleep, stopped = chat.forms
+    timed = replace(chat, forms=(awake, replace(asleep, enter_s=1.5, leave_s=0.5), stopped))
+    (row,) = view.services(scene.put(timed).s, {})
+    assert row.times == (TimesRow(form="asleep", down_s=1.5, back_s=0.5),)
+
+
+def test_what_a_server_says_of_itself_is_shown_while_it_is_awake() -> None:
+    engine = Engine(read=EngineRead(cache_share=0.25), read_s=T0_S, tokens_per_s=40.0)
+    for form, shown in (("awake", True), ("asleep", False), ("stopped", False)):
+        (row,) = view.services(Scene(24).service(service_spec(asleep=1), form, engine=engine).s, {})
+        assert (row.engine is not None) is shown, form

@@ -66,6 +66,7 @@ class Engine:
         self.under_way = {"sleep": 0, "wake": 0}
         self.running: dict[str, asyncio.Event] = {}  # request -> set when it is aborted
         self.waiting = 0
+        self.begun = 0  # answers
         self.shown = (0, 0)
         self.dead = asyncio.Event()
         self._late: asyncio.Task[None] | None = None

@@ -84,6 +84,18 @@ class Probes:
                 )
         found.append(f'vllm:num_requests_waiting_by_reason{{model_name="{model}",reason="capacity"}} 7.0')
         found.append(f'vllm:request_queue_time_seconds_sum{{model_name="{model}"}} 1.25e-05')
+        counted = {
+            "generation_tokens_total": 30 * engine.begun,
+            "time_to_first_token_seconds_count": engine.begun,
+            "time_to_first_token_seconds_sum": 0.25 * engine.begun,
+            "prefix_cache_queries_total": 100 * engine.begun,
+            "prefix_cache_hits_total": 80 * engine.begun,
+        }
+        found += [
+            f'vllm:{name}{{engine="0",model_name="{model}"}} {float(value)}'
+            for name, value in counted.items()
+        ]
+        found.append(f'vllm:kv_cache_usage_perc{{engine="0",model_name="{model}"}} 0.125')
         if engine.options.version >= (0, 14):
             for level, state in enumerate(STATES):
                 labels = f'engine="0",model_name="{model}",sleep_state="{state}"'
@@ -191,6 +203,7 @@ class Inference:
         finally:
             engine.waiting -= 1
         engine.running[own_id] = aborted
+        engine.begun += 1
         engine.step()
         return True
 

@@ -77,6 +77,14 @@ export interface AskBody {
   purpose?: string | null
 }
 
+export interface BudgetRow {
+  requests: number
+  share: number
+  max_share: number
+  mean_s: number
+  max_mean_s: number
+}
+
 export interface ClaimBody {
   name?: string | null
   pid?: number | null
@@ -127,6 +135,13 @@ export interface EditBody {
   tags?: string[] | null
   labels?: Record<string, string> | null
   colour?: string | null
+}
+
+export interface EngineRow {
+  tokens_per_s: number | null
+  first_token_s: number | null
+  cache_share: number | null
+  prefix_hit_share: number | null
 }
 
 export interface EventLine {
@@ -487,6 +502,9 @@ export interface ServiceDetail {
   window: string | null
   called_by: string | null
   dismissed_by: string | null
+  times: TimesRow[]
+  budget: BudgetRow | null
+  engine: EngineRow | null
   run: string | null
   pid: number | null
   gap: GapRow | null
@@ -520,6 +538,9 @@ export interface ServiceRow {
   window: string | null
   called_by: string | null
   dismissed_by: string | null
+  times: TimesRow[]
+  budget: BudgetRow | null
+  engine: EngineRow | null
   run: string | null
   pid: number | null
 }
@@ -553,6 +574,12 @@ export interface Stranger {
 export interface Ticket {
   url: string
   expires_in_s: number
+}
+
+export interface TimesRow {
+  form: string
+  down_s: number | null
+  back_s: number | null
 }
 
 export interface TokenBody {

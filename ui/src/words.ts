@@ -26,6 +26,12 @@ export function size(bytes: number | null | undefined): string {
   return `${(bytes / GIB).toFixed(1)} GiB`.replace(".0 GiB", " GiB")
 }
 
+/** A share between 0 and 1. */
+export function percent(share: number): string {
+  const by = share * 100
+  return `${by > 0 && by < 10 ? by.toFixed(1).replace(".0", "") : by.toFixed(0)} %`
+}
+
 /** The words of a state: "winding_down" -> "winding down". */
 export function plain(word: string): string {
   return word.replaceAll("_", " ")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json
+from headway.cli.figures import figures
 from headway.cli.tables import age, line, paint, sized, state, table
 from headway.cli.watching import watch_flag
 from headway.client import segment
@@ -40,6 +41,7 @@ LABELS = {
     "exit_code": "exit",
 }
 
+FIGURES = ("times", "budget", "engine")  # of a service: in words of their own
 AGO = ("age_s", "saved_age_s", "ended_s")
 
 RUNS = 10
@@ -67,7 +69,8 @@ def show(session: Session, target: str, as_json: bool) -> None:
 def described(row: dict[str, Any]) -> None:
     """One that somebody asked about, and of a service what the gap policy makes of it."""
     gap = row.pop("gap", None)
-    describe(row)
+    known = figures(row)
+    describe({key: value for key, value in row.items() if key not in FIGURES} | known)
     if gap is not None:
         line()
         line(f"gaps: {gap['sentence']}")

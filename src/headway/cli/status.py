@@ -72,22 +72,7 @@ def show(found: dict[str, Any], held: dict[str, Any] | None = None) -> None:
     for device in found["devices"]:
         _device(device)
     if found["services"]:
-        line()
-        table(
-            ("SERVICE", "STATE", "FOR", "IN FLIGHT", "WAITING", "WHY"),
-            [
-                (
-                    row["name"],
-                    state(row["state"]),
-                    age(row["in_state_s"]),
-                    row["active"],
-                    row["waiting"],
-                    row["why"],
-                )
-                for row in found["services"]
-            ],
-            state_at=1,
-        )
+        _services(found["services"])
     if held is not None:
         _waiting(held)
     if found["leases"]:
@@ -107,6 +92,25 @@ def show(found: dict[str, Any], held: dict[str, Any] | None = None) -> None:
     rest = found["jobs"].get("queued", 0) + found["jobs"].get("held", 0) - len(found["queued"])
     if rest > 0:
         line(f"and {rest} more: headway ps")
+
+
+def _services(rows: list[dict[str, Any]]) -> None:
+    line()
+    table(
+        ("SERVICE", "STATE", "FOR", "IN FLIGHT", "WAITING", "WHY"),
+        [
+            (
+                row["name"],
+                state(row["state"]),
+                age(row["in_state_s"]),
+                row["active"],
+                row["waiting"],
+                row["why"],
+            )
+            for row in rows
+        ],
+        state_at=1,
+    )
 
 
 def _waiting(held: dict[str, Any]) -> None:

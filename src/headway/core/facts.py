@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from headway.core.engines import EngineRead
 from headway.core.model import (
     NO_GAUGES,
     Confidence,
@@ -73,6 +74,7 @@ class Observed:
     engine_active: int | None = None
     upstream: str | None = None
     down: bool = False  # nothing listens there
+    engine: EngineRead | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from headway.core import (
     calling,
     configuring,
     ends,
+    engines,
     fit,
     floors,
     freezing,
@@ -226,6 +227,7 @@ def _observed(d: Draft, fact: Observed) -> None:
         service,
         engine_active=fact.engine_active,
         engine_read_s=fact.at_s if fact.engine_active is not None else service.engine_read_s,
+        engine=engines.told(service.engine, fact.engine, fact.at_s),
     )
     d.put(service, save=False)
     if service.id in d.pending or fact.at_s < service.since_s:

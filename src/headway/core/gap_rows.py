@@ -1,4 +1,5 @@
-"""What the gap policy makes of a service, for people: the curve at a few points, the price, and who waited."""
+"""What the gap policy makes of a service, for people: the curve at a few points, the price, who waited, and what
+its moves take."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from headway.core.ledger import CLOSED, Waits
 from headway.core.model import Service, Snapshot
 from headway.core.outlook import Outlook
 from headway.core.phrases import fill, told
-from headway.core.rows import GapRow, WaitsRow
+from headway.core.rows import BudgetRow, GapRow, TimesRow, WaitsRow
 from headway.core.wording import could_come_back, phrase
 
 POINTS_S: Final = (5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
@@ -48,6 +49,30 @@ def gap_row(service: Service, s: Snapshot) -> GapRow | None:
         max_waiting_share=outlook.knobs.max_waiting_share,
         follower_s=outlook.follower_s,
         waits=(*waits, _waits("slow_wake", outlook.apart)),
+    )
+
+
+def budget_row(service: Service, s: Snapshot) -> BudgetRow | None:
+    """What was waited in 24 hours, against what is promised. None: there was no request."""
+    outlook = s.outlooks.get(service.id)
+    if outlook is None or not outlook.waits[1].requests:
+        return None
+    waits, knobs = outlook.waits[1], outlook.knobs
+    return BudgetRow(
+        requests=waits.requests,
+        share=waits.share,
+        max_share=knobs.max_waiting_share,
+        mean_s=waits.mean_s,
+        max_mean_s=knobs.max_mean_wait_s,
+    )
+
+
+def times(service: Service) -> tuple[TimesRow, ...]:
+    """Of its forms below the highest, those of which a time was measured."""
+    return tuple(
+        TimesRow(form=form.name, down_s=form.enter_s, back_s=form.leave_s)
+        for form in service.forms[1:]
+        if form.enter_s is not None or form.leave_s is not None
     )
 
 

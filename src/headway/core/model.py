@@ -16,6 +16,7 @@ from headway.core.actions import Move as Move
 from headway.core.actions import OpenGate as OpenGate
 from headway.core.actions import Signal as Signal
 from headway.core.actions import Verdict as Verdict
+from headway.core.engines import Engine as Engine
 from headway.core.losses import Exit as Exit
 from headway.core.losses import Lost as Lost
 from headway.core.machine import NO_GAUGES as NO_GAUGES
@@ -161,6 +162,7 @@ class Service(Holder):
     active_since_s: float | None = None
     engine_active: int | None = None  # the engine's own count; None: unread
     engine_read_s: float | None = None  # when that was read
+    engine: Engine | None = None  # what it says of itself, for people
     drained_s: float | None = None  # when the last gate said closed and empty at this rev
     last_end_s: float | None = None  # end of the last attended request
     idle_since_s: float | None = None

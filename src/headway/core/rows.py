@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headway.core.engines import EngineRow
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
@@ -79,6 +81,26 @@ class JobRow(Row):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TimesRow:
+    """What moves to a lower form and back took the last time, as measured. None: not measured yet."""
+
+    form: str
+    down_s: float | None
+    back_s: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetRow:
+    """What attended requests of the last 24 hours waited for their model, and how much was promised at most."""
+
+    requests: float
+    share: float  # of them, that waited
+    max_share: float
+    mean_s: float  # over all of them
+    max_mean_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceRow(Row):
     driver: str
     models: tuple[str, ...]
@@ -93,6 +115,9 @@ class ServiceRow(Row):
     window: str | None  # the kind of the window that is open over it
     called_by: str | None  # who said wake or start, until it answers
     dismissed_by: str | None  # who said sleep, until it is up again
+    times: tuple[TimesRow, ...]  # of its lower forms, those that were measured
+    budget: BudgetRow | None  # None: no request yet
+    engine: EngineRow | None  # what its server says of itself; None: nothing, or it is not awake
     run: str | None
     pid: int | None
 

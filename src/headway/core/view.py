@@ -15,8 +15,9 @@ from headway.core.device_rows import device_row as device_row
 from headway.core.device_rows import devices as devices
 from headway.core.device_rows import troubles as troubles
 from headway.core.draft import LEASE_LANE
+from headway.core.engines import engine_row
 from headway.core.eta import lengths
-from headway.core.gap_rows import gap_row
+from headway.core.gap_rows import budget_row, gap_row, times
 from headway.core.job_rows import NONE, Known, job_fields
 from headway.core.job_rows import outlook as outlook
 from headway.core.model import Holder, Job, Lease, Service, Snapshot
@@ -88,6 +89,9 @@ def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow
         window=window.kind if window else None,
         called_by=service.called_by,
         dismissed_by=service.dismissed_by,
+        times=times(service),
+        budget=budget_row(service, s),
+        engine=engine_row(service.engine) if service.form == service.top else None,
         run=service.run.id if service.run else None,
         pid=service.run.pid if service.run else None,
     )

@@ -116,11 +116,6 @@ class Links:
         for peer in self.peers.values():
             peer.send(line)
 
-    def ask_held(self, name: str) -> frozenset[str]:
-        """Ask every connected gate who waits for that service. Returns whom: each answers by `on_held`."""
-        self._send_all(wire.encode(wire.List(name)))
-        return frozenset(self.peers)
-
     # ---------------------------------------------------------------- in
 
     def feed(self, peer: Peer, data: bytes, now_s: float) -> None:
@@ -247,12 +242,12 @@ class Links:
         found: set[str] = set()
         for name, row in self.table.services.items():
             if row.gate == "closed" and name in awaited:
-                found |= {gate for gate in self._roster() if not self._answered(gate, name, row.rev)}
+                found |= {g for g in self._roster() if not _answered(self.peers.get(g), name, row.rev)}
         return found
 
-    def _answered(self, gate: str, name: str, rev: int) -> bool:
-        peer = self.peers.get(gate)
-        return peer is not None and peer.closed.get(name) == (rev, 0)
+
+def _answered(peer: Peer | None, name: str, rev: int) -> bool:
+    return peer is not None and peer.closed.get(name) == (rev, 0)
 
 
 def _joined(before: Waiting | None, held: wire.Waiting, told_s: float) -> Waiting:

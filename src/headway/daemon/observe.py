@@ -9,6 +9,7 @@ from dataclasses import fields
 from operator import attrgetter
 from typing import Any
 
+from headway.core import engines
 from headway.core.facts import DeviceRead, Fact, MeterSilent, Observed
 from headway.core.model import Gauges, Job, Service, Snapshot
 from headway.daemon.asking import Asker
@@ -134,7 +135,7 @@ class Watcher:
             return  # unknown, and what was known grows old
         finally:
             self._probing.discard(service.id)
-        if self._known(service.id, seen):
+        if self._known(service.id, seen, at_s):
             return
         self._tell(
             Observed(
@@ -145,14 +146,17 @@ class Watcher:
                 engine_active=seen.engine_active,
                 upstream=seen.upstream,
                 down=seen.down,
+                engine=seen.engine,
             )
         )
 
-    def _known(self, sid: str, seen: Seen) -> bool:
+    def _known(self, sid: str, seen: Seen, at_s: float) -> bool:
         """Would it change nothing? What is the same as a moment ago needs no turn."""
         s = self._snapshot()
         service = s.service(sid)
         if service is None or sid in s.pending or awaits_engine(service):
+            return False
+        if engines.news(service.engine, seen.engine, at_s):
             return False
         told = (seen.form, seen.ready, seen.engine_active, seen.upstream or service.upstream)
         now = (service.form, service.ready, service.engine_active, service.upstream)

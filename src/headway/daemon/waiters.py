@@ -30,7 +30,9 @@ class Waiters:
         """Those that wait for it, in line; of gates that did not answer in time nothing."""
         ask = self._asks.get(service)
         if ask is None:
-            ask = self._asks[service] = _Ask(set(self._links.ask_held(service)))
+            ask = self._asks[service] = _Ask(set(self._links.peers))
+            for peer in self._links.peers.values():
+                peer.send(wire.encode(wire.List(service)))
         try:
             if ask.missing:
                 async with asyncio.timeout(ANSWER_S):

@@ -7,19 +7,24 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from dataclasses import replace
 
 import aiohttp
 
+from headway.core.engines import EngineRead
 from headway.core.model import Holder, MoveRule, ServiceSpec
 from headway.drivers.launching import limited, no_such_form
+from headway.drivers.prometheus import Samples, samples, total
 from headway.drivers.serving import SLOWEST_S, Serving, service_spec
 from headway.errors import ServerSilent
 from headway.ports import Clock, Moved, Runs, Seen, Task
 
 ASLEEP_PROBES = ("/health", "/props", "/models", "/metrics")
 BUSY = ("llamacpp:requests_processing", "llamacpp:requests_deferred")
+TOKENS, TOKENS_S = "llamacpp:tokens_predicted_total", "llamacpp:tokens_predicted_seconds_total"
+PROMPT, CACHED = "llamacpp:prompt_tokens_total", "llamacpp:prompt_tokens_cached_total"
+CACHE = "llamacpp:kv_cache_usage_ratio"  # older ones have it
+WANTED = frozenset({*BUSY, TOKENS, TOKENS_S, PROMPT, CACHED, CACHE})
 
 MOVES: tuple[MoveRule, ...] = (
     MoveRule(source="awake", to="stopped", limit_s=30.0, frees=True),
@@ -47,8 +52,9 @@ class LlamaCppDriver:
         asleep = await self._is_asleep(spec, seen.upstream)
         if asleep is None:
             return replace(seen, form=None, ready=False)
-        busy = await self._busy(spec, seen.upstream)
-        return replace(seen, form="asleep" if asleep else "awake", ready=not asleep, engine_active=busy)
+        found = await self._metrics(spec, seen.upstream)
+        form, busy = "asleep" if asleep else "awake", _busy(found)
+        return replace(seen, form=form, ready=not asleep, engine_active=busy, engine=_engine(found))
 
     async def move(self, task: Task) -> Moved:
         """Start, wake or stop it.
@@ -93,13 +99,25 @@ class LlamaCppDriver:
         except (ValueError, AttributeError):
             return None
 
-    async def _busy(self, spec: ServiceSpec, url: str) -> int | None:
-        """Requests processing and waiting inside the engine; None: it does not tell."""
+    async def _metrics(self, spec: ServiceSpec, url: str) -> Samples:
+        """What it counts; empty: it was started without --metrics."""
         answer = await self.serving.ask(spec, "GET", f"{url}/metrics")
-        if answer.status != 200:
-            return None
-        found = [
-            re.search(rf"^{name}(?:{{.*}})? ([0-9.e+]+)$", answer.body.decode(), re.MULTILINE)
-            for name in BUSY
-        ]
-        return sum(round(float(one[1])) for one in found if one) if all(found) else None
+        return samples(answer.body.decode(errors="replace"), WANTED) if answer.status == 200 else {}
+
+
+def _busy(found: Samples) -> int | None:
+    """Requests processing and waiting inside the engine; None: it does not tell."""
+    known = [total(found, name) for name in BUSY]
+    return None if None in known else round(sum(one or 0.0 for one in known))
+
+
+def _engine(found: Samples) -> EngineRead:
+    """Tokens of prompts are counted where they are worked on: those from the cache come on top."""
+    worked, cached = total(found, PROMPT), total(found, CACHED)
+    return EngineRead(
+        tokens=total(found, TOKENS),
+        busy_s=total(found, TOKENS_S),
+        cache_share=total(found, CACHE),
+        prefix_tokens=None if worked is None or cached is None else worked + cached,
+        prefix_hits=cached,
+    )

@@ -14,8 +14,10 @@ from dataclasses import dataclass, replace
 
 import aiohttp
 
+from headway.core.engines import EngineRead
 from headway.core.model import Holder, MoveRule, ServiceSpec
 from headway.drivers.launching import leader_lives, limited, no_such_form
+from headway.drivers.prometheus import Samples, highest, samples, total
 from headway.drivers.serving import SLOWEST_S, SOONEST_S, Answer, Serving, service_spec
 from headway.errors import DriverFailed, LimitPassed, ServerSilent
 from headway.ports import Clock, Moved, Runs, Seen, Task
@@ -26,6 +28,11 @@ BUSY = ("vllm:num_requests_running", "vllm:num_requests_waiting")
 SLEEP_STATE = "vllm:engine_sleep_state"
 UNDER_WAY = "vllm:sleep_mode_operations_in_flight"
 LEVELS = {"awake": 0, "weights_offloaded": 1, "discard_all": 2}
+TOKENS = "vllm:generation_tokens_total"
+FIRST_N, FIRST_S = "vllm:time_to_first_token_seconds_count", "vllm:time_to_first_token_seconds_sum"
+CACHE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")  # a share; the second in older ones
+PREFIX, PREFIX_HITS = "vllm:prefix_cache_queries_total", "vllm:prefix_cache_hits_total"
+WANTED = frozenset({*BUSY, SLEEP_STATE, UNDER_WAY, TOKENS, FIRST_N, FIRST_S, *CACHE, PREFIX, PREFIX_HITS})
 SAID_CHARS = 300  # of an answer that is told to people
 SWITCHES = "--enable-sleep-mode among its arguments and VLLM_SERVER_DEV_MODE=1 in its environment"
 
@@ -48,6 +55,7 @@ class Sleep:
     level: int | None = None  # of the sleep that was asked last; 0 is awake, None is unread
     told: bool = True
     busy: int | None = None  # requests running and waiting in all its engines
+    engine: EngineRead | None = None
 
 
 class VllmDriver:
@@ -68,7 +76,8 @@ class VllmDriver:
         if sleep.asleep is None:
             return replace(seen, form=None, ready=False, engine_active=sleep.busy)
         form = "asleep" if sleep.asleep else "awake"
-        return replace(seen, form=form, ready=not sleep.asleep, engine_active=sleep.busy)
+        ready = not sleep.asleep
+        return replace(seen, form=form, ready=ready, engine_active=sleep.busy, engine=sleep.engine)
 
     async def move(self, task: Task) -> Moved:
         """Start, sleep, wake or stop it.
@@ -183,14 +192,15 @@ class VllmDriver:
         said = await self.serving.ask(spec, "GET", f"{url}/is_sleeping")
         metrics = await self.serving.ask(spec, "GET", f"{url}/metrics")
         text = metrics.body.decode(errors="replace") if metrics.status == 200 else ""
-        level, busy = _asked_level(text), _busy(text)
-        if sum(value for _, value in _values(text, UNDER_WAY)):
+        found = samples(text, WANTED)
+        level, busy, engine = _asked_level(found), _busy(found), _engine(found)
+        if total(found, UNDER_WAY):
             return Sleep(None, level, busy=busy)
         if said.status == 404 and level is not None:
-            return Sleep(level > 0, level, busy=busy)
+            return Sleep(level > 0, level, busy=busy, engine=engine)
         if said.status == 404 and metrics.status is not None:
-            return Sleep(holder.form == "asleep", None, told=False, busy=busy)
-        return Sleep(_is_sleeping(said), level, busy=busy)
+            return Sleep(holder.form == "asleep", None, told=False, busy=busy, engine=engine)
+        return Sleep(_is_sleeping(said), level, busy=busy, engine=engine)
 
 
 def _level_of(spec: ServiceSpec) -> int:
@@ -205,29 +215,29 @@ def _is_sleeping(answer: Answer) -> bool | None:
     return said if isinstance(said, bool) else None
 
 
-def _values(text: str, name: str) -> list[tuple[str, float]]:
-    """(labels, value) of every sample of that name.
-
-    >>> _values('a{b="c"} 1.0\\na_total 2\\na 3', "a")
-    [('b="c"', 1.0), ('', 3.0)]
-    """
-    found = re.finditer(rf"^{re.escape(name)}(?:{{(.*)}})? ([0-9.eE+]+)$", text, re.MULTILINE)
-    return [(one[1] or "", float(one[2])) for one in found]
-
-
-def _busy(text: str) -> int | None:
+def _busy(found: Samples) -> int | None:
     """Requests running and waiting, over all engines; None: it does not tell."""
-    found = [_values(text, name) for name in BUSY]
-    return round(sum(value for one in found for _, value in one)) if all(found) else None
+    known = [total(found, name) for name in BUSY]
+    return None if None in known else round(sum(one or 0.0 for one in known))
 
 
-def _asked_level(text: str) -> int | None:
+def _asked_level(found: Samples) -> int | None:
     """The deepest level that the gauge of any engine shows. Level 0 and a pause are shown as nothing at all."""
-    samples = _values(text, SLEEP_STATE)
-    if not samples:
+    if SLEEP_STATE not in found:
         return None
-    shown = [re.search(r'sleep_state="(\w+)"', labels) for labels, value in samples if value]
+    shown = [re.search(r'sleep_state="(\w+)"', labels) for labels, value in found[SLEEP_STATE] if value]
     return max((LEVELS.get(one[1], 0) for one in shown if one), default=0)
+
+
+def _engine(found: Samples) -> EngineRead:
+    return EngineRead(
+        tokens=total(found, TOKENS),
+        first_n=total(found, FIRST_N),
+        first_s=total(found, FIRST_S),
+        cache_share=highest(found, *CACHE),
+        prefix_tokens=total(found, PREFIX),
+        prefix_hits=total(found, PREFIX_HITS),
+    )
 
 
 def _refusal(spec: ServiceSpec, verb: str, route: str, answer: Answer) -> DriverFailed:
