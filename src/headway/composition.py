@@ -40,6 +40,7 @@ from headway.daemon.applying import Applying
 from headway.daemon.daemon import Daemon, Outside, Settings
 from headway.daemon.link_server import LinkServer
 from headway.daemon.tasks import Tasks
+from headway.daemon.waiters import Waiters
 from headway.drivers.jobs_told import JobTeller
 from headway.drivers.registry import ASLEEP_PROBES, DRIVERS
 from headway.errors import AlreadyRunning, HeadwayError
@@ -254,7 +255,7 @@ class Service:
             config=self.applying,
             in_force=self.config.in_force,
             host=self.host.load,
-            held=self.daemon.waiters.of,
+            held=Waiters(self.daemon.links).of,
             others=Others(
                 lambda without: find_servers(without={*without, *self._own_ports()}), self.daemon.out.clock
             ),

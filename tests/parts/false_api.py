@@ -22,6 +22,7 @@ from headway.client import Address, Answered, Client
 from headway.core.commands import Command, Reply
 from headway.core.model import Form, Job, JobSpec, Run, Service, ServiceSpec, Snapshot, Verdict
 from headway.core.names import NAME_WORDS, is_name
+from headway.core.past import NEWEST, DayRow, Slice
 from headway.core.rows import HostRow
 from headway.core.samples import Rollup, Series, Span
 from headway.core.units import parse_size
@@ -115,7 +116,7 @@ class Reader:
     def __init__(self) -> None:
         self.lines = 3000
 
-    async def events(self, holder: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+    async def events(self, asked: Slice) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = [
             {
                 "id": n,
@@ -127,11 +128,35 @@ class Reader:
             }
             for n in range(1, self.lines + 1)
         ]
-        found = [row for row in rows if row["id"] > after and holder in (None, row["holder"])]
-        return found[-limit:] if after < 0 else found[:limit]
+        before = NEWEST if asked.before is None else asked.before
+        found = [
+            row for row in rows if asked.after < row["id"] < before and asked.about in (None, row["holder"])
+        ]
+        found = [row for row in found if not asked.codes or row["code"] in asked.codes]
+        return found[: asked.limit] if asked.before is None else found[-asked.limit :]
 
-    async def requests(self, service: str | None, after: int, limit: int) -> list[dict[str, Any]]:
-        return [{"id": 1, "service": service}]
+    async def swaps(self, asked: Slice) -> list[dict[str, Any]]:
+        """One of chat that went well, and one that failed."""
+        went = {"form": "asleep", "source": "awake", "took_s": 1.5, "cause": "j2"}
+        stayed = {"form": "awake", "source": "asleep", "reason": "limit_passed", "limit_s": 60.0}
+        rows = [
+            {
+                "id": 7,
+                "at_s": 5.0,
+                "wall_s": 1e9,
+                "code": "release.verified",
+                "holder": "chat",
+                "facts": went,
+            },
+            {"id": 9, "at_s": 6.0, "wall_s": 1e9, "code": "move.failed", "holder": "chat", "facts": stayed},
+        ]
+        return [row for row in rows if row["code"] == "move.failed" or not asked.failed]
+
+    async def requests(self, asked: Slice) -> list[dict[str, Any]]:
+        return [{"id": 1, "service": asked.about, "failed": asked.failed}]
+
+    async def days(self, last: int) -> list[DayRow]:
+        return [DayRow(day=f"2026-05-{n:02}", job_gpu_s=60.0 * n) for n in range(1, 32)][-last:]
 
     async def memory(self, device: str, asked: Span) -> list[Rollup]:
         """All of it was held by chat, in the second bucket."""

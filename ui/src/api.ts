@@ -101,6 +101,18 @@ export interface ConfigChange {
   when: "now" | "next_start" | "restart"
 }
 
+export interface DayRow {
+  day: string
+  job_gpu_s: number
+  lease_gpu_s: number
+  requests: number
+  waited: number
+  waited_s: number
+  put_aside: number
+  brought_back: number
+  failed_moves: number
+}
+
 export interface DeviceRow {
   id: string
   name: string
@@ -433,6 +445,7 @@ export interface RequestRow {
   started: number | null
   status: number | null
   waited_s: number | null
+  failed: boolean
   doc: Record<string, unknown>
 }
 
@@ -569,6 +582,18 @@ export interface Stranger {
   pid: number
   bytes: number
   name: string | null
+}
+
+export interface SwapRow {
+  id: number
+  wall_s: number
+  service: string | null
+  source: string | null
+  to: string | null
+  took_s: number | null
+  failed: boolean
+  cause: string | null
+  why: string
 }
 
 export interface Ticket {

@@ -31,6 +31,14 @@ def link(request: Request, after: object | None) -> dict[str, str]:
     return {"Link": f'<{request.url.path}?{urlencode([*query, ("after", str(after))])}>; rel="next"'}
 
 
+def link_before(request: Request, before: int | None) -> dict[str, str]:
+    """The header that leads to the page of older rows; none where there are none."""
+    if before is None:
+        return {}
+    query = [(key, value) for key, value in request.query_params.multi_items() if key != "before"]
+    return {"Link": f'<{request.url.path}?{urlencode([*query, ("before", str(before))])}>; rel="next"'}
+
+
 def page(
     rows: Sequence[T], name: Callable[[T], str], after: str | None, limit: int
 ) -> tuple[tuple[T, ...], str | None]:

@@ -97,6 +97,13 @@ def came_up(service: Service, pending: Pending | None) -> Service:
     return replace(service, dismissed_by=None, dismissed_s=None)
 
 
+def wanted(holder: Holder) -> dict[str, Any]:
+    """Why a model comes, for the audit: who called it, and how many requests wait for it. Nothing of others."""
+    if not isinstance(holder, Service):
+        return {}
+    return {"called_by": holder.called_by, "waiting": sum(one.n for one in holder.demand.values())}
+
+
 def all_may_come(d: Draft) -> None:
     """Whoever sleeps by somebody's word is not kept from coming back any longer."""
     for sid in sorted(d.services):

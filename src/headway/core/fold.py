@@ -273,7 +273,9 @@ def _answered(d: Draft, fact: MoveAnswered) -> None:
         ends.at_rest(d, holder.id)
         return
     if fact.error is not None:
-        d.event("move.failed", holder.id, form=fact.to, reason=fact.error, **fact.facts)
+        d.event(
+            "move.failed", holder.id, form=fact.to, source=pending.source, reason=fact.error, **fact.facts
+        )
         if pending.frees:  # the ladder goes on at once
             d.move(replace(pending, limit_at_s=d.now_s, failed=True))
             if isinstance(holder, Service) and not holder.spec.argv:  # where it may be the last rung
@@ -293,7 +295,14 @@ def _taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) -> No
     took_s = d.now_s - pending.started_s
     d.end_move(holder.id)
     d.touch(pending.devices)
-    d.event("move.done", holder.id, form=pending.to, source=pending.source, took_s=took_s)
+    d.event(
+        "move.done",
+        holder.id,
+        form=pending.to,
+        source=pending.source,
+        took_s=took_s,
+        **calling.wanted(holder),
+    )
     forms = timed(holder, pending.source, leave_s=took_s) if pending.source else holder.forms
     done: Holder = replace(
         holder, form=pending.to, since_s=d.now_s, forms=forms, retry_at_s=None, note=None, note_facts={}

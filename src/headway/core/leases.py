@@ -285,7 +285,7 @@ def end(d: Draft, lease: Lease, how: LeaseEnd, facts: Mapping[str, Any] | None =
     d.put(over)
     because = (facts or {}).get("because")
     told = {"because": because} if because in HOPELESS else {}
-    d.event(f"{lease.kind}.ended", lease.id, how=how, **told, **for_s)
+    d.event(f"{lease.kind}.ended", lease.id, how=how, name=lease.spec.name, by=lease.by, **told, **for_s)
     if waits(lease, moving is not None):
         return
     at = {*lease.devices, *lease.seen_bytes, *(moving.devices if moving is not None else ())}

@@ -191,6 +191,7 @@ def verify(d: Draft, pending: Pending) -> None:
         source=pending.source,
         took_s=took_s,
         rung=pending.rung,
+        cause=pending.cause,
     )
     if not pending.rung:  # one that had to be helped says nothing of how long it takes
         holder = replace(holder, forms=timed(holder, pending.to, enter_s=took_s))

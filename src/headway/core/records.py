@@ -105,6 +105,7 @@ class Batch:
     kept: tuple[Kept, ...] = ()
     kept_gone: tuple[tuple[str, str], ...] = ()  # (kind, key)
     rollups: tuple[Rollup, ...] = ()
+    given: tuple[tuple[float, str, float], ...] = ()  # for a day: wall clock, name, and device seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

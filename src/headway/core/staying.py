@@ -66,7 +66,7 @@ def _given_up(d: Draft, holder: Holder, pending: Pending) -> None:
     late = {"limit_s": pending.limit_at_s - pending.started_s}
     if not pending.frees or not isinstance(holder, Service):
         fact = MoveAnswered(holder=holder.id, to=pending.to, error="limit_passed", facts=late)
-        d.event("move.failed", holder.id, form=pending.to, reason="limit_passed", **late)
+        _late(d, pending, late)
         ends.not_taken(d, holder, pending, fact)
         return
     held = kept(d, pending) or {}
@@ -81,7 +81,7 @@ def _given_up(d: Draft, holder: Holder, pending: Pending) -> None:
         names = {d.devices[device].name: bytes_ for device, bytes_ in sorted(held.items())}
         facts = {"to": form, "held": names or None, "expected_bytes": fit.need(holder, form) or 0}
     elif not pending.failed:
-        d.event("move.failed", holder.id, form=pending.to, reason="limit_passed", **late)
+        _late(d, pending, late)
         note, facts = "limit_passed", dict(late)
     stays = holder.stayed + 1
     d.put(
@@ -96,6 +96,11 @@ def _given_up(d: Draft, holder: Holder, pending: Pending) -> None:
             stayed_until_s=d.now_s + ends.backoff_s(d, stays),
         )
     )
+
+
+def _late(d: Draft, pending: Pending, facts: Mapping[str, float]) -> None:
+    facts_ = {"form": pending.to, "source": pending.source, "reason": "limit_passed", **facts}
+    d.event("move.failed", pending.holder, **facts_)
 
 
 def kept(d: Draft, pending: Pending) -> Mapping[str, int] | None:

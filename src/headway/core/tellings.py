@@ -13,7 +13,7 @@ from headway.core.wording import phrase as _p
 WORDED = {"asked_stop": "somebody asked for it", "asked_kill": "somebody asked for it at once"}
 
 
-def _cause(facts: Facts) -> Facts:
+def because(facts: Facts) -> Facts:
     """What a move is for: somebody who needs the room, or the rule that asks for it, in its plainest words."""
     code = str(facts.get("cause"))
     phrase = VERDICTS.get(code) or NOTES.get(code)
@@ -202,7 +202,7 @@ EVENTS: Mapping[str, Phrase] = {
                             "ran out of memory; tried once more with a device alone"),
     "job.lost_work": _p("lost {lost_s} of work since its last saved point: {because}",
                         "lost {lost_s} of work since its last saved point, for {cause}",
-                        "lost work since its last saved point", derive=_cause),
+                        "lost work since its last saved point", derive=because),
     "job.stalled": _p("stalled: no progress, no output and no processor time for {silent_s}", "stalled"),
     "job.works_again": _p("works again"),
     "job.unhealthy": _p("its health command failed {failures} times in a row", "its health command fails"),
@@ -226,7 +226,7 @@ EVENTS: Mapping[str, Phrase] = {
     "holder.overrun": _p("uses {seen_bytes} while {form}, {declared_bytes} were declared"),
     "move.asked": _p(
         "asked to be {form}: {because}", "asked to be {form} for {cause}", "asked to be {form}",
-        derive=lambda f: {**_cause(f), **_form(f)},
+        derive=lambda f: {**because(f), **_form(f)},
     ),
     "move.no_memory": _p(
         "{form} and not {instead}, which would take {need_bytes} of main memory: {free_bytes} are free, and "

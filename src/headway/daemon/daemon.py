@@ -34,6 +34,7 @@ from headway.daemon.adopt import TOLD, Adopted, adopt, outdated
 from headway.daemon.applying import Applying, no_config
 from headway.daemon.calendar import news
 from headway.daemon.figures import Figures
+from headway.daemon.giving import Giving
 from headway.daemon.hand_servers import HandServers
 from headway.daemon.hub import StateHub
 from headway.daemon.learning import Learning
@@ -47,7 +48,6 @@ from headway.daemon.sampling import Sampling
 from headway.daemon.table import rows
 from headway.daemon.tasks import Tasks
 from headway.daemon.visitors import Visitors
-from headway.daemon.waiters import Waiters
 from headway.ports import (
     Clock,
     Driver,
@@ -165,7 +165,6 @@ class Daemon:
         )
         self.learning = _learning(self, saved)
         self.links = Links(self.settings.name, out.roster.living, out.routes.write, self._from_gate)
-        self.waiters = Waiters(self.links)
         self.visitors = Visitors(out.processes, lambda: self.hub.snapshot, self._tell)
         self.hand_servers = HandServers(out.processes, lambda: self.hub.snapshot, out.clock.now_s)
         self.watcher = Watcher(
@@ -228,6 +227,7 @@ class Daemon:
         self.tasks.spawn("tick", self._tick())
         self.tasks.spawn("log", self.learning.run())
         self.tasks.spawn("memory", _sampling(self).run())
+        self.tasks.spawn("given", _giving(self).run())
         self.tasks.spawn("tidy", self._tidy())
 
     async def stop(self) -> None:
@@ -350,6 +350,11 @@ def _learning(daemon: Daemon, saved: Saved) -> Learning:
 def _sampling(daemon: Daemon) -> Sampling:
     out = daemon.out
     return Sampling(out.store, out.clock, lambda: daemon.hub.snapshot, daemon.settings.pace)
+
+
+def _giving(daemon: Daemon) -> Giving:
+    out = daemon.out
+    return Giving(out.store, out.clock, lambda: daemon.hub.snapshot, daemon.settings.pace)
 
 
 def _closing(service: Service) -> bool:

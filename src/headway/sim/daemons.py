@@ -15,6 +15,7 @@ from headway.api.parts import Parts
 from headway.config.adhoc import adhoc
 from headway.core.configs import Applied
 from headway.core.model import Decision, Event, Job, Snapshot
+from headway.core.past import DayRow, Slice
 from headway.core.samples import Rollup, Span
 from headway.core.wire import WireError
 from headway.daemon.daemon import Daemon, Outside, Settings
@@ -68,10 +69,16 @@ class _Watched(Daemon):
 class _NoReader:
     """Implements ports.Reader: history is read from the database itself at the end."""
 
-    async def events(self, holder: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+    async def events(self, asked: Slice) -> list[dict[str, Any]]:
         return []
 
-    async def requests(self, service: str | None, after: int, limit: int) -> list[dict[str, Any]]:
+    async def swaps(self, asked: Slice) -> list[dict[str, Any]]:
+        return []
+
+    async def requests(self, asked: Slice) -> list[dict[str, Any]]:
+        return []
+
+    async def days(self, last: int) -> list[DayRow]:
         return []
 
     async def memory(self, device: str, asked: Span) -> list[Rollup]:

@@ -40,7 +40,8 @@ class SimStore:
     def save(self, batch: Batch) -> asyncio.Future[None]:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         now_s, disk = self._world.loop.now_s, self._world.disk
-        plain = batch == Batch(rollups=batch.rollups)  # nothing is decided from these: they draw no lot
+        # nothing is decided from these: they draw no lot
+        plain = batch == Batch(rollups=batch.rollups, given=batch.given)
         at_s = max(now_s, self._free_s) + (0.002 if plain else self._world.chance.uniform(0.001, 0.004))
         if disk.hangs_until_s > now_s:
             at_s = max(at_s, disk.hangs_until_s)

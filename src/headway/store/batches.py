@@ -13,10 +13,15 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert, insert
 
 from headway.core.model import Event
+from headway.core.past import is_swap
 from headway.ports import Batch, RequestLine
-from headway.store import samples, tables
+from headway.store import days, samples, tables
 
 Row = dict[str, Any]
+GOOD_ENDS = (
+    "done",
+    "local",
+)  # of a request, as the gate logs it: answered by its server, or by the gate itself
 PRUNED_AT_ONCE = 500  # rows; some milliseconds
 
 
@@ -54,6 +59,13 @@ ADD_REQUEST = _sql(
     .values({c.name: bindparam(c.name) for c in tables.request.c if c.name != "id"})
     .on_conflict_do_nothing(index_elements=["source", "offset"])
 )
+ADD_DAY = _sql(
+    (_new_day := insert(tables.day)).on_conflict_do_update(
+        index_elements=list(tables.day.primary_key),
+        set_={"n": tables.day.c.n + _new_day.excluded.n},
+    )
+)
+KNOWN_LINES = 'SELECT "offset" FROM request WHERE source = ? AND "offset" BETWEEN ? AND ?'
 
 
 def _prune(table: Table) -> str:
@@ -68,6 +80,7 @@ PRUNE_EVENTS, PRUNE_REQUESTS = _prune(tables.event), _prune(tables.request)
 
 def write(db: Connection, batch: Batch) -> None:
     """Write everything of the batch in the transaction that is open. What is both gone and there stays there."""
+    lines = _unknown(db, batch.requests)
     work: tuple[tuple[str, list[Row]], ...] = (
         (DROP_HOLDER, [{"gone": holder} for holder in batch.holders_gone]),
         (DROP_INTENT, [{"gone": holder} for holder in batch.pending_gone]),
@@ -78,12 +91,23 @@ def write(db: Connection, batch: Batch) -> None:
         (PUT_OFFSET, [{"source": s, "offset": at} for s, at in batch.offsets.items()]),
         (PUT_META, [{"key": key, "value": value} for key, value in batch.meta.items()]),
         (ADD_EVENT, [_event_row(event, wall_s) for event, wall_s in batch.events]),
-        (ADD_REQUEST, [_request_row(line) for line in batch.requests]),
+        (ADD_REQUEST, [_request_row(line) for line in lines]),
+        (ADD_DAY, days.added(batch, lines)),
     )
     _run(db, work)
     if batch.rollups:
         with closing(db.connection.cursor()) as cursor:
             samples.add(cast(Cursor, cursor), batch.rollups)
+
+
+def _unknown(db: Connection, lines: Iterable[RequestLine]) -> list[RequestLine]:
+    """Without those that are there: a line that is read twice is stored once, and counted once in its day."""
+    found = {(line.source, line.offset): line for line in lines}
+    for source in {source for source, _ in found}:
+        offsets = [offset for name, offset in found if name == source]
+        for row in db.exec_driver_sql(KNOWN_LINES, (source, min(offsets), max(offsets))):
+            found.pop((source, row[0]), None)
+    return list(found.values())
 
 
 def prune(db: Connection, events_kept: int, requests_kept: int) -> None:
@@ -110,6 +134,7 @@ def _event_row(event: Event, wall_s: float) -> Row:
         "code": event.code,
         "holder": event.holder,
         "facts": facts,
+        "swap": 1 if is_swap(event.code, event.facts) else None,
     }
 
 
@@ -120,15 +145,18 @@ def _request_row(line: RequestLine) -> Row:
     except ValueError:
         found = None
     fields = found if isinstance(found, dict) else {}
+    status = _if(int, fields.get("status"))
+    good = status is not None and 100 <= status < 400 and fields.get("ended", "done") in GOOD_ENDS
     return {
         "source": line.source,
         "offset": line.offset,
         "service": _if(str, fields.get("service")),
         "class": _if(str, fields.get("class")),
         "started": _if((int, float), fields.get("wall_s")),
-        "status": _if(int, fields.get("status")),
+        "status": status,
         "waited_s": _if((int, float), fields.get("waited_s")),
         "doc": line.doc,
+        "failed": None if good else 1,
     }
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Column, Table, select
+from sqlalchemy import Column, ColumnElement, Table, select, text
 from sqlalchemy.exc import DBAPIError
 
-from headway.core.model import DeviceId, HolderId
+from headway.core.model import DeviceId
+from headway.core.past import FAILED, DayRow, Slice
 from headway.core.samples import Rollup, Span
 from headway.ports import Reader
-from headway.store import samples, tables
+from headway.store import days, samples, tables
 from headway.store.opening import reading_engine, store_failed
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ THREADS = 2
 
 
 class SqliteReader(Reader):
-    """Pages of history by id, oldest first. `after` is the last id seen; below 0 means the newest `limit` rows.
+    """Pages of history by id, oldest first.
 
     Raises (its methods):
         StoreFailed: the database cannot be read.
@@ -34,18 +35,42 @@ class SqliteReader(Reader):
         self._engine = reading_engine(self._path, THREADS)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="headway-reader")
 
-    async def events(self, holder: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]:
+    async def events(self, asked: Slice) -> list[dict[str, Any]]:
         """Rows with id, at_s (boottime), wall_s (seconds since the epoch), code, holder, and `facts` as a dict."""
-        rows = await self._page(tables.event, tables.event.c.holder, holder, after, limit)
-        return [row | {"facts": json.loads(row["facts"])} for row in rows]
+        return await self._events(asked)
 
-    async def requests(self, service: HolderId | None, after: int, limit: int) -> list[dict[str, Any]]:
-        """Rows with id, source, offset, service, class, started, status, waited_s, and the log's line as `doc`.
+    async def swaps(self, asked: Slice) -> list[dict[str, Any]]:
+        """Those of these rows that are the end of a move of a model server."""
+        return await self._events(asked, tables.event.c.swap == text("1"))
+
+    async def _events(self, asked: Slice, *more: ColumnElement[bool]) -> list[dict[str, Any]]:
+        event = tables.event
+        named = [event.c.code.in_(asked.codes)] if asked.codes else []
+        failed = [event.c.code == FAILED] if asked.failed else []
+        rows = await self._page(event, event.c.holder, asked, [*more, *named, *failed])
+        for row in rows:
+            row["facts"] = json.loads(row["facts"])
+            del row["swap"]
+        return rows
+
+    async def requests(self, asked: Slice) -> list[dict[str, Any]]:
+        """Rows with id, source, offset, service, class, started, status, waited_s, failed, and the line as `doc`.
 
         `doc` is a dict; empty where the line was no JSON.
         """
-        rows = await self._page(tables.request, tables.request.c.service, service, after, limit)
-        return [row | {"doc": _parsed(row["doc"])} for row in rows]
+        request = tables.request
+        failed = [request.c.failed == text("1")] if asked.failed else []
+        rows = await self._page(request, request.c.service, asked, failed)
+        return [row | {"doc": _parsed(row["doc"]), "failed": bool(row["failed"])} for row in rows]
+
+    async def days(self, last: int) -> list[DayRow]:
+        """The last days of which anything is known, oldest first."""
+
+        def read() -> list[DayRow]:
+            with self._engine.connect() as db:
+                return days.read(db, last)
+
+        return await self._in_thread(read)
 
     async def memory(self, device: DeviceId, asked: Span) -> list[Rollup]:
         """Memory over time: for each bucket of the span a row of whoever held any, and one of the device itself."""
@@ -62,16 +87,17 @@ class SqliteReader(Reader):
         self._engine.dispose()
 
     async def _page(
-        self, table: Table, column: Column[Any], value: str | None, after: int, limit: int
+        self, table: Table, about: Column[Any], asked: Slice, also: Sequence[ColumnElement[bool]]
     ) -> list[dict[str, Any]]:
+        key, newest = table.c.id, asked.before is not None
+        query = select(table).where(key > asked.after, *also).limit(asked.limit)
+        if newest:
+            query = query.where(key < asked.before)
+        query = query.order_by(key.desc() if newest else key)
+        if asked.about is not None:
+            query = query.where(about == asked.about)
+
         def read() -> list[dict[str, Any]]:
-            query = select(table).limit(limit)
-            if value is not None:
-                query = query.where(column == value)
-            newest = after < 0
-            query = query.order_by(table.c.id.desc() if newest else table.c.id)
-            if not newest:
-                query = query.where(table.c.id > after)
             with self._engine.connect() as db:
                 rows = [dict(row) for row in db.execute(query).mappings()]
             return rows[::-1] if newest else rows

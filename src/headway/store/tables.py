@@ -30,6 +30,7 @@ event = Table(
     Column("code", String, nullable=False),
     Column("holder", String),
     Column("facts", Text, nullable=False),
+    Column("swap", Integer),  # 1: the end of a move of a model server
 )
 
 request = Table(
@@ -44,6 +45,7 @@ request = Table(
     Column("status", Integer),
     Column("waited_s", Float),
     Column("doc", Text, nullable=False),
+    Column("failed", Integer),  # 1: it has no good end
 )
 
 log_offset = Table(
@@ -90,4 +92,12 @@ sample = Table(
     Column("bytes", Integer, nullable=False),
     Column("peak_bytes", Integer, nullable=False),
     Column("busy", Integer, nullable=False),
+)
+
+day = Table(
+    "day",
+    schema,
+    Column("day", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("n", Float, nullable=False),
 )

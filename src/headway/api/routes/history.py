@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -13,13 +13,14 @@ from typing_extensions import TypedDict
 
 from headway.api.events import stream
 from headway.api.limits import VIEWERS_MAX, Busy
-from headway.api.pages import Limit, link
+from headway.api.pages import Limit, link, link_before
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
 from headway.core.model import Snapshot
-from headway.core.phrases import told
+from headway.core.past import NEWEST, DayRow, Slice, SwapRow, swap_row
+from headway.core.phrases import EVENTS, told
 from headway.core.wording import unknown
-from headway.errors import NotFound
+from headway.errors import NotFound, Refused
 
 router = APIRouter(prefix="/api/v1", tags=["history"])
 log = structlog.get_logger("headway")
@@ -50,34 +51,38 @@ RequestRow = TypedDict(
         "started": float | None,
         "status": int | None,
         "waited_s": float | None,
+        "failed": bool,
         "doc": dict[str, Any],
     },
     total=False,
 )
-RowId = Annotated[int, Query(ge=0, le=2**63 - 1, description="the last id already known")]
-NEWEST = -1  # instead of an id to read after: the last ones
+RowId = Annotated[int, Query(ge=0, le=NEWEST, description="the last id already known")]
+Before = Annotated[int | None, Query(ge=0, le=NEWEST, description="only rows with a lower id, the last ones")]
+Last = Annotated[int | None, Query(ge=1, le=1000, description="so many of the last rows")]
+Failed = Annotated[bool, Query(description="only what failed")]
 
 
 @router.get("/history", response_model=tuple[EventLine, ...])
 async def history(
     request: Request,
     parts: Annotated[Parts, Depends(parts_of)],
+    code: Annotated[
+        list[str], Query(max_length=100, default_factory=list, description="only events of these codes")
+    ],
     target: str | None = None,
     after: RowId = 0,
+    before: Before = None,
     limit: Limit = 200,
-    last: Annotated[int | None, Query(ge=1, le=1000)] = None,
+    last: Last = None,
 ) -> Response:
     """Lines of the audit, oldest first, each with its sentence: those with an id above `after`, or the `last` ones."""
     holder = _holder(parts, target)
-    rows = await parts.reader.events(holder, *((after, limit) if last is None else (NEWEST, last)))
+    asked = replace(_slice(after, before, limit, last), about=holder, codes=_codes(code))
+    rows = await parts.reader.events(asked)
     if not rows and holder is not None and not await _was(parts, holder):
         raise NotFound(unknown(target or ""), target=target)
-    more = rows[-1]["id"] if last is None and len(rows) == limit else None
-    return answer(
-        tuple[EventLine, ...],
-        tuple(_line(row, parts.hub.snapshot) for row in rows),
-        headers=link(request, more),
-    )
+    lines = tuple(_line(row, parts.hub.snapshot) for row in rows)
+    return answer(tuple[EventLine, ...], lines, headers=_more(request, rows, asked))
 
 
 @router.get("/requests", response_model=list[RequestRow])
@@ -86,14 +91,47 @@ async def requests(
     parts: Annotated[Parts, Depends(parts_of)],
     service: str | None = None,
     after: RowId = 0,
+    before: Before = None,
     limit: Limit = 200,
+    last: Last = None,
+    failed: Failed = False,
 ) -> Response:
-    """Finished requests as the gate logged them: times and counts, never prompts."""
-    found = find(parts.hub.snapshot, service, "service") if service else None
-    rows = await parts.reader.requests(found, after, limit)
-    return answer(
-        list[RequestRow], rows, headers=link(request, rows[-1]["id"] if len(rows) == limit else None)
-    )
+    """Finished requests as the gate logged them, oldest first: times and counts, never prompts.
+
+    `failed`: those that were not answered well, to the last byte.
+    """
+    about = find(parts.hub.snapshot, service, "service") if service else None
+    asked = replace(_slice(after, before, limit, last), about=about, failed=failed)
+    rows = await parts.reader.requests(asked)
+    return answer(list[RequestRow], rows, headers=_more(request, rows, asked))
+
+
+@router.get("/swaps", response_model=tuple[SwapRow, ...])
+async def swaps(
+    request: Request,
+    parts: Annotated[Parts, Depends(parts_of)],
+    service: str | None = None,
+    after: RowId = 0,
+    before: Before = None,
+    limit: Limit = 200,
+    last: Last = None,
+    failed: Failed = False,
+) -> Response:
+    """Moves of model servers that are over, oldest first: from which form to which, how long it took, and why."""
+    about = _holder(parts, service)
+    asked = replace(_slice(after, before, limit, last), about=about, failed=failed)
+    rows = await parts.reader.swaps(asked)
+    shown = tuple(swap_row(row, parts.hub.snapshot) for row in rows)
+    return answer(tuple[SwapRow, ...], shown, headers=_more(request, rows, asked))
+
+
+@router.get("/days", response_model=tuple[DayRow, ...])
+async def days(
+    parts: Annotated[Parts, Depends(parts_of)],
+    last: Annotated[int, Query(ge=1, le=3660, description="so many of the last days")] = 90,
+) -> Response:
+    """Sums of each day, oldest first: GPU time given, requests and their waits, moves of model servers."""
+    return answer(tuple[DayRow, ...], tuple(await parts.reader.days(last)))
 
 
 @router.get("/events", response_class=StreamingResponse)
@@ -121,7 +159,30 @@ def _holder(parts: Parts, target: str | None) -> str | None:
 
 
 async def _was(parts: Parts, holder: str) -> bool:
-    return holder in parts.hub.snapshot.holders or bool(await parts.reader.events(holder, 0, 1))
+    return holder in parts.hub.snapshot.holders or bool(
+        await parts.reader.events(Slice(about=holder, limit=1))
+    )
+
+
+def _slice(after: int, before: int | None, limit: int, last: int | None) -> Slice:
+    if last is not None and before is None:
+        before = NEWEST
+    return Slice(after=after, before=before, limit=limit if last is None else last)
+
+
+def _more(request: Request, rows: list[dict[str, Any]], asked: Slice) -> dict[str, str]:
+    if len(rows) < asked.limit:
+        return {}
+    return link(request, rows[-1]["id"]) if asked.before is None else link_before(request, rows[0]["id"])
+
+
+def _codes(given: list[str]) -> tuple[str, ...]:
+    for code in given:
+        if code not in EVENTS:
+            raise Refused(
+                "invalid", f"{code!r} is the code of no event. `headway events` shows them.", event=code
+            )
+    return tuple(dict.fromkeys(given))
 
 
 def _line(row: dict[str, Any], snapshot: Snapshot) -> EventLine:
