@@ -229,13 +229,13 @@ def asked_at(wall_s: float, waited_s: float = 0.0, **more: Any) -> str:
     """A line of the gate's log, as the ledger counts it."""
     row = {"service": "chat", "class": "attended", "demand": True, "boot": "b", "at_s": 1.0, "took_s": 9.0}
     row |= {"wall_s": wall_s, "sent_after_s": waited_s, "waited_s": waited_s, "held": waited_s > 0}
-    return json.dumps({**row, **more})
+    return json.dumps({**row, **{name.rstrip("_"): value for name, value in more.items()}})
 
 
 async def test_a_day_is_added_up_as_it_comes(on_file: SqliteStore, reader: SqliteReader) -> None:
     lines = (
         asked_at(NOON_S), asked_at(NOON_S, 3.0), asked_at(NOON_S + DAY_S, 1.5),
-        asked_at(NOON_S, **{"class": "background"}),
+        asked_at(NOON_S, class_="background"),
         asked_at(NOON_S, 9.0, sent_after_s=None),  # it never came to a server
         asked_at(NOON_S, 9.0, window="slow_wake"),
         asked_at(NOON_S, 9.0, waited_for="place"),  # that is no wait for the model

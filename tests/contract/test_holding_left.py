@@ -12,7 +12,7 @@ from tests.contract.test_holding import holding_of, row
 pytestmark = pytest.mark.contract
 
 BOUNDS: dict[str, Any] = {"max_wait_s": {"attended": 90.0}, "wake_limit_s": 30.0}
-CASES = {
+CASES: dict[str, tuple[Service, dict[str, Any], float | None]] = {
     # name: (row, the ticket's more, what is left 10 s after it came)
     "others hold the memory": (row(**BOUNDS), {}, 80.0 + 30.0),
     "its own bound comes first": (row(**BOUNDS), {"wait_s": 25.0}, 15.0),

@@ -1,6 +1,7 @@
 """What is said of requests that wait: how much longer, by what was measured, and why."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,13 +16,13 @@ TIMED = (Form(name="awake"), Form(name="asleep", leave_s=3.0), Form(name="stoppe
 PARKED = Form(name="parked", enters_s=(2.0, 4.0))
 
 
-def chat(**fields: object) -> Service:
+def chat(**fields: Any) -> Service:
     return replace(
         service(form="asleep", demand={"attended": Waiting(n=2, since_s=990.0)}), forms=TIMED, **fields
     )
 
 
-def parking(cause: str, **fields: object) -> Snapshot:
+def parking(cause: str, **fields: Any) -> Snapshot:
     train = replace(job(form="running"), forms=(Form(name="running"), PARKED, Form(name="stopped")))
     return snapshot(
         chat(), train, pending=(moving("j1", "running", "parked", frees=True, cause=cause),), **fields
@@ -50,8 +51,8 @@ def test_until_it_answers(s: Snapshot, likely_s: float | None) -> None:
     assert found is not None and back_s(found, s) == likely_s
 
 
-def entry(place: int, **fields: object) -> wire.HeldEntry:
-    return wire.HeldEntry(f"r{place}", "attended", "ada", 10.0 - place, place, **fields)  # type: ignore[arg-type]
+def entry(place: int, **fields: Any) -> wire.HeldEntry:
+    return wire.HeldEntry(f"r{place}", "attended", "ada", 10.0 - place, place, **fields)
 
 
 def test_each_says_since_when_how_much_longer_and_why() -> None:
