@@ -125,7 +125,7 @@ async def test_not_ready_says_what_is_wrong(api: Served) -> None:
 MISSING = {
     "no such job": ("/api/v1/jobs/nobody", 404, "not_found"),
     "a service is no job": ("/api/v1/jobs/chat", 404, "not_found"),
-    "no such event": ("/api/v1/history?code=job.done&code=nonsense", 422, "invalid"),
+    "no such event": ("/api/v1/history?code=job.done&code=nonsense", 404, "not_found"),
     "a name two living ones have": ("/api/v1/jobs/twin", 409, "ambiguous"),
     "a group that says nothing": ("/api/v1/jobs?select=size=big", 422, "invalid"),
     "no such device": ("/api/v1/devices/gpu7", 404, "not_found"),

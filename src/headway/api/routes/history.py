@@ -17,10 +17,11 @@ from headway.api.pages import Limit, link, link_before
 from headway.api.parts import Parts, answer, find, parts_of
 from headway.core import words
 from headway.core.model import Snapshot
+from headway.core.names import shown
 from headway.core.past import NEWEST, DayRow, Slice, SwapRow, swap_row
 from headway.core.phrases import EVENTS, told
 from headway.core.wording import unknown
-from headway.errors import NotFound, Refused
+from headway.errors import NotFound
 
 router = APIRouter(prefix="/api/v1", tags=["history"])
 log = structlog.get_logger("headway")
@@ -121,8 +122,8 @@ async def swaps(
     about = _holder(parts, service)
     asked = replace(_slice(after, before, limit, last), about=about, failed=failed)
     rows = await parts.reader.swaps(asked)
-    shown = tuple(swap_row(row, parts.hub.snapshot) for row in rows)
-    return answer(tuple[SwapRow, ...], shown, headers=_more(request, rows, asked))
+    moves = tuple(swap_row(row, parts.hub.snapshot) for row in rows)
+    return answer(tuple[SwapRow, ...], moves, headers=_more(request, rows, asked))
 
 
 @router.get("/days", response_model=tuple[DayRow, ...])
@@ -179,9 +180,7 @@ def _more(request: Request, rows: list[dict[str, Any]], asked: Slice) -> dict[st
 def _codes(given: list[str]) -> tuple[str, ...]:
     for code in given:
         if code not in EVENTS:
-            raise Refused(
-                "invalid", f"{code!r} is the code of no event. `headway events` shows them.", event=code
-            )
+            raise NotFound(f"no event has the code {shown(code)}. `headway events` shows them.", target=code)
     return tuple(dict.fromkeys(given))
 
 
