@@ -65,11 +65,10 @@ class Jobs {
     this.loaded = true
   }
 
-  /** Each row as it was last told. */
+  /** Each row as it was last told; one that is gone stays until the list is read again. */
   refresh(): void {
-    if (this.rows.some((row) => board.told.get(row.id) !== row)) {
-      this.rows = this.rows.map((row) => board.told.get(row.id) ?? row)
-    }
+    const rows = this.rows.map((row) => board.told.get(row.id) ?? row)
+    if (rows.some((row, n) => row !== this.rows[n])) this.rows = rows
   }
 
   #query(after: string | null): string {

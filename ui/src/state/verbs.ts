@@ -1,6 +1,6 @@
 // Which verbs make sense in which state. The daemon has the last word: this only keeps a menu short.
 
-import type { JobRow } from "../api"
+import type { JobRow, LeaseRow } from "../api"
 
 export interface Verb {
   verb: string
@@ -34,6 +34,10 @@ const CANCEL: Verb = {
   sure: "It is ended for good, and does not start again by itself.",
 }
 const RETRY: Verb = { verb: "retry", text: "Restart", hint: "queue it again" }
+const FORGET: Verb = {
+  verb: "clear", text: "Forget", hint: "take it from every list",
+  sure: "It is gone from every list. The logs of its last runs stay for a while.",
+}
 
 const OF_JOB: Record<string, Verb[]> = {
   queued: [START, ANYWAY, HOLD, CANCEL],
@@ -46,14 +50,14 @@ const OF_JOB: Record<string, Verb[]> = {
   resuming: [PAUSE, STOP, KILL, CANCEL],
   winding_down: [RESUME, STOP, KILL, CANCEL],
   stopping: [KILL, CANCEL],
-  done: [RETRY],
-  failed: [RETRY],
-  cancelled: [],
-  lost: [RETRY],
+  done: [RETRY, FORGET],
+  failed: [RETRY, FORGET],
+  cancelled: [FORGET],
+  lost: [RETRY, FORGET],
 }
 
 /** Every verb on a job, for who reads what they mean. */
-export const JOB_VERBS: Verb[] = [START, ANYWAY, HOLD, RELEASE, PAUSE, PAUSE_SAVED, RESUME, WIND_DOWN, STOP, KILL, CANCEL, RETRY]
+export const JOB_VERBS: Verb[] = [START, ANYWAY, HOLD, RELEASE, PAUSE, PAUSE_SAVED, RESUME, WIND_DOWN, STOP, KILL, CANCEL, RETRY, FORGET]
 
 export function jobVerbs(row: JobRow): Verb[] {
   const not = new Set<Verb>()
@@ -83,4 +87,15 @@ export const SERVICE_VERBS: Verb[] = [S_WAKE, S_SLEEP, S_HOLD, S_RELEASE, S_STOP
 export function serviceVerbs(state: string, wish: string): Verb[] {
   if (wish !== "run") return [S_RELEASE, S_WAKE, S_STOP, S_KILL]
   return ["awake", "starting", "waking"].includes(state) ? [S_SLEEP, S_HOLD, S_STOP, S_KILL] : [S_WAKE, S_HOLD, S_STOP, S_KILL]
+}
+
+const LEAVE: Verb = {
+  verb: "stop", text: "Ask to leave", hint: "its program is told to give its devices back, and may end by itself",
+  sure: "Its program is told to give its devices back. headway run ends its command for that.",
+}
+
+/** A lease that may be asked to leave: those that said so, and those that are past their time. */
+export function leaseVerbs(row: LeaseRow): Verb[] {
+  const held = row.held_s !== null && row.ended === null && row.wish === "run"
+  return row.kind === "lease" && held && (row.preemptible || (row.expires_in_s ?? 0) < 0) ? [LEAVE] : []
 }
