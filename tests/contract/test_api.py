@@ -79,6 +79,7 @@ READS = {
     "/api/v1/waiting": lambda found: found == {"requests": [], "more": 0},
     "/api/v1/holders/j1/runs": lambda found: found == [],
     "/api/v1/recipes": lambda found: [(row["name"], row["gpus"], row["placement"]) for row in found] == [("train", 1, "gap")],
+    "/api/v1/timeline": lambda found: [(row["id"], row["begins_high_s"]) for row in found["spans"]][1:] == [("j2", None), ("j3", None), ("j4", None)] and found["more"] == 0,
     "/api/v1/outlook": lambda found: (found["jobs"], found["unknown"]) == (4, 4),
     "/api/v1/jobs?select=name=tw*": lambda found: [row["id"] for row in found["jobs"]] == ["j3", "j4"],
     "/healthz": lambda found: found["status"] == "ok",

@@ -229,6 +229,8 @@ export interface JobRow {
   wish_by: string | null
   note: string | null
   failures: number
+  declared_bytes: number | null
+  learned_bytes: number | null
   recipe: string | null
   lane: string
   position: number | null
@@ -578,6 +580,21 @@ export interface Share {
   need_bytes: number | null
 }
 
+export interface Span {
+  id: string
+  kind: string
+  name: string
+  state: string
+  devices: string[]
+  begins_s: number | null
+  begins_low_s: number | null
+  begins_high_s: number | null
+  ends_s: number | null
+  ends_low_s: number | null
+  ends_high_s: number | null
+  code: string | null
+}
+
 export interface Stranger {
   pid: number
   bytes: number
@@ -599,6 +616,11 @@ export interface SwapRow {
 export interface Ticket {
   url: string
   expires_in_s: number
+}
+
+export interface Timeline {
+  spans: Span[]
+  more: number
 }
 
 export interface TimesRow {

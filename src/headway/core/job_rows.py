@@ -27,7 +27,10 @@ def job_fields(job: Job, s: Snapshot, known: Known = NONE) -> dict[str, Any]:
     ran, spec = ran_s(job, s.now_s), job.spec
     left = eta.left(job, s, known)
     runs = job.form != job.bottom and job.ended is None
+    top = job.form_named(job.top)
     return {
+        "declared_bytes": top.declared_bytes if top else None,
+        "learned_bytes": top.learned_bytes if top else None,
         "recipe": job.recipe,
         "lane": job.lane,
         "position": words.position(job, s),

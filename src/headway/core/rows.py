@@ -41,6 +41,8 @@ class LostRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRow(Row):
+    declared_bytes: int | None  # per device while it runs: as it was said
+    learned_bytes: int | None  # the same as measured, the highest of its runs
     recipe: str | None
     lane: str
     position: int | None  # in its lane, from 1; None: not in line

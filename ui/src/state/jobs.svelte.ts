@@ -1,6 +1,6 @@
 // The list of all jobs: read in pages, kept as the stream tells, read again where the order or the numbers change.
 
-import type { JobPage, JobRow } from "../api"
+import type { JobPage, JobRow, Problem } from "../api"
 import { board } from "./board.svelte"
 
 const PAGE = 500
@@ -16,6 +16,8 @@ class Jobs {
   rows = $state.raw<JobRow[]>([])
   next = $state<string | null>(null)
   loaded = $state(false)
+  /** Why there is no such list: words that select nothing that is known. */
+  refused = $state("")
   /** The order's mark when the rows were read: a move is done in that order, or refused. */
   mark: string | null = null
   /** While rows are dragged nothing is put elsewhere. */
@@ -53,12 +55,15 @@ class Jobs {
     let next: string | null = null
     for (let page = 0; page < this.#pages && (page === 0 || next); page++) {
       const reply: Response | null = await fetch(`api/v1/jobs?${this.#query(next)}`).catch(() => null)
-      if (!reply?.ok || look !== this.#looks) return
+      if (look !== this.#looks) return
+      if (reply?.status === 422) this.refused = ((await reply.json()) as Problem).detail
+      if (!reply?.ok) return
       const found = (await reply.json()) as JobPage
       rows.push(...board.keep(found.jobs))
       next = found.next
     }
     if (look !== this.#looks) return
+    this.refused = ""
     this.rows = rows
     this.next = next
     this.mark = mark

@@ -18,6 +18,7 @@ from headway.core.commands import HoldQueue, MoveJob, SetMode, SetProdOnly
 from headway.core.eta import Outlook
 from headway.core.model import Job, Snapshot
 from headway.core.phrases import refusal
+from headway.core.timeline import Timeline, timeline
 from headway.errors import Refused
 
 router = APIRouter(prefix="/api/v1", tags=["queue"])
@@ -39,6 +40,12 @@ async def queue(
 async def outlook(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
     """When all that runs and waits would be over, the device hours that takes, and who is next."""
     return answer(Outlook, view.outlook(parts.hub.snapshot, parts.hub.verdicts))
+
+
+@router.get("/timeline", response_model=Timeline)
+async def hours(parts: Annotated[Parts, Depends(parts_of)]) -> Response:
+    """The next hours as expected: when what runs is over, who begins then, and the windows to come."""
+    return answer(Timeline, timeline(parts.hub.snapshot, parts.hub.verdicts))
 
 
 @router.post("/queue/move", status_code=202, response_model=Accepted)
