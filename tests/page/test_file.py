@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.api.manual import NOTICES, manual
 from headway.api.typescript import types
 from headway.api.web import FILE, built, headers
 from headway.core.phrases import EVENTS
@@ -26,6 +27,17 @@ def test_its_types_are_those_of_the_api() -> None:
 def test_what_the_history_calls_wrong_is_in_the_audit() -> None:
     codes = re.findall(r'^  "([a-z_.]+)",$', (ROOT / "ui" / "src" / "wrong.ts").read_text(), re.MULTILINE)
     assert len(codes) > 20 and set(codes) <= set(EVENTS)
+
+
+def test_it_links_to_every_page_of_the_documentation() -> None:
+    help_tab = (ROOT / "ui" / "src" / "tabs" / "Help.svelte").read_text()
+    linked = set(
+        re.findall(
+            r'^    \["([a-z-]+)", "', help_tab.partition("DOCS")[2].partition("ELSEWHERE")[0], re.MULTILINE
+        )
+    )
+    there = {name.removesuffix(".md") for name in manual()} - {"third-party", "agents"}
+    assert linked == there and "help/agents.md" in help_tab and f"help/{NOTICES}" in help_tab
 
 
 def test_it_is_small_and_loads_nothing() -> None:

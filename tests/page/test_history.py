@@ -65,6 +65,22 @@ def test_axe_finds_nothing(world: Stack, visit: Come, theme: str) -> None:
     assert one.violations() == []
 
 
+def test_help_leads_to_documentation_that_this_daemon_has_itself(world: Stack, visit: Come) -> None:
+    one = visit()
+    one.page.keyboard.press("?")
+    paths = one.page.locator("main a").evaluate_all("all => all.map((one) => one.href)")
+    assert len(paths) > 25 and all(path.startswith(world.api_url) for path in paths)
+    for path in paths:
+        assert one.page.request.get(path).ok, path
+    one.refused = {404}  # a text has no icon, and the browser asks for one
+    one.page.get_by_role("link", name="agents").click()
+    one.page.get_by_text("For agents that work with Headway").wait_for()
+    one.page.go_back()
+    one.page.get_by_role("heading", name="Keys").wait_for()
+    assert one.page.request.get(f"{world.api_url}/help/nothing.md").status == 404
+    assert one.page.request.get(f"{world.api_url}/help/..%2Fconfig.toml").status == 404
+
+
 def test_a_theme_that_was_chosen_stays(world: Stack, visit: Come) -> None:
     one = visit(color_scheme="light")
     dark = "getComputedStyle(document.documentElement).backgroundColor"

@@ -25,6 +25,7 @@ from headway.api.routes import (
     holders,
     jobs,
     leases,
+    manual,
     many,
     queue,
     recipes,
@@ -54,6 +55,7 @@ ROUTERS = (
     history,
     alerts,
     access,
+    manual,
 )
 
 

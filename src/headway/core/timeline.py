@@ -69,9 +69,10 @@ def timeline(s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> Timeline:
     line = [*back, *islice(_line(s), MOST)]
     left = {h.id: _left(h, s, known) for h in chain(there, line)}
     ways = [_play(there, line, left, way, s, verdicts) for way in range(3)]
+    waiting = sum(len(lane) for word, lane in s.queue.items() if word != "held")
     spans = [_there(h, left[h.id], s) for h in there if not isinstance(h, Service)]
     spans += [_ahead(h, [way[h.id] for way in ways], s, verdicts) for h in line]
-    return Timeline(spans=(*spans, *_windows(s)), more=sum(1 for _ in _line(s)) - len(line) + len(back))
+    return Timeline(spans=(*spans, *_windows(s)), more=max(0, waiting - MOST))
 
 
 def _comes_back(holder: Holder) -> bool:
