@@ -42,6 +42,31 @@ def test_nothing_of_any_tab_scrolls_sideways_on_a_phone(world: Stack, visit: Com
     assert one.page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_in_what_can_be_opened(world: Stack, visit: Come, theme: str) -> None:
+    released(world)
+    one = visit(color_scheme=theme)
+    one.unlock()
+    one.page.get_by_role("button", name="Lock", exact=True).wait_for()
+    dialog = one.page.get_by_role("dialog")
+    one.page.get_by_role("button", name="Claim a program").click()
+    dialog.get_by_label("match").wait_for()
+    assert one.violations() == []
+    one.page.keyboard.press("Escape")
+    one.open_tab("jobs")
+    one.page.get_by_text("In words").click()
+    one.page.get_by_role("list", name="The next hours in words").locator("li").first.wait_for()
+    one.page.get_by_label("Choose all of these").check()
+    assert one.violations() == []
+    many = one.page.get_by_role("group", name="Chosen jobs")
+    for name, label in (("Edit", "labels"), ("Move", "Where")):
+        many.get_by_role("button", name=name, exact=True).click()
+        dialog.get_by_label(label).first.wait_for()
+        assert one.violations() == []
+        one.page.keyboard.press("Escape")
+        dialog.wait_for(state="detached")
+
+
 def test_a_second_tab_is_in_step_with_what_the_first_one_drags(world: Stack, visit: Come) -> None:
     released(world)
     one, second = visit(), visit()
