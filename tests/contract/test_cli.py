@@ -197,17 +197,6 @@ async def test_exits(
     assert "Traceback" not in result.output
 
 
-@pytest.mark.parametrize("line", ["hold j1", "add train", "mode live"])
-async def test_a_disk_that_stutters_fails_no_verb(api: Served, home: Path, line: str) -> None:
-    works, api.inbox.reply = api.inbox.reply, STORE
-    asking = asyncio.create_task(headway(home, *line.split()))
-    while not api.inbox.given:
-        await asyncio.sleep(0.001)
-    api.inbox.reply = works
-    result = await asking
-    assert (result.exit_code, len(api.inbox.given)) == (0, 2), result.output
-
-
 async def test_errors_are_json_where_asked(api: Served, home: Path) -> None:
     result = await headway(home, "why", "nobody", "--json")
     assert json.loads(result.stderr)["code"] == "not_found"

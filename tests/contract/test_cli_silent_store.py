@@ -1,4 +1,4 @@
-"""`headway run` and its place in line while the daemon cannot save."""
+"""What the command line does while the daemon cannot save."""
 
 import asyncio
 from pathlib import Path
@@ -10,6 +10,7 @@ from headway.cli.place import Place
 from headway.client import Answered
 from headway.core.commands import Reply
 from tests.parts.command_line import api as api
+from tests.parts.command_line import headway
 from tests.parts.false_api import Served
 
 pytestmark = pytest.mark.contract
@@ -46,3 +47,17 @@ async def test_it_is_asked_for_until_it_can_be_saved(api: Served, home: Path, wa
 async def test_who_waits_for_nothing_is_told_so(api: Served, home: Path) -> None:
     api.inbox.reply = SILENT
     assert (await asked(home, 0.0), len(api.inbox.given)) == ("store_silent", 1)
+
+
+@pytest.mark.parametrize("line", ["hold j1", "add train", "mode live"])
+async def test_a_disk_that_stutters_fails_no_verb(
+    api: Served, home: Path, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr("headway.client.SAVES_LIMIT_S", 60.0)
+    works, api.inbox.reply = api.inbox.reply, SILENT
+    asking = asyncio.create_task(headway(home, *line.split()))
+    while not api.inbox.given:
+        await asyncio.sleep(0.001)
+    api.inbox.reply = works
+    result = await asking
+    assert (result.exit_code, len(api.inbox.given)) == (0, 2), result.output
