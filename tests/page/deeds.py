@@ -290,6 +290,7 @@ def every_verb_is_there_for_many(scene: Scene) -> None:
     for verb in ("Start now", "Pause", "Resume", "Wind down", "Stop", "Kill", "Restart", "Forget"):
         many.get_by_role("button", name=re.compile(f"^{verb} 2 jobs")).wait_for()
     scene.say(many, "Restart")
+    many.wait_for(state="detached")
     scene.world.wait(lambda: {scene.row(job)["runs"] for job in ids} == {2}, "their second runs")
     for job in ids:
         scene.world.wait_job(job, "failed")
