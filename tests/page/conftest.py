@@ -64,7 +64,12 @@ def shared_world(browser: Browser) -> Iterator[Stack]:
 
 @pytest.fixture
 def world(shared_world: Stack) -> Stack:
-    """That Headway as a test finds it: `talker` runs beside the model, the others are held and in their order."""
+    """That Headway as a test finds it."""
+    return put_in_order(shared_world)
+
+
+def put_in_order(shared_world: Stack) -> Stack:
+    """Whatever a test before left: `talker` runs beside the model, the others are held and in their order."""
 
     def ask(path: str, body: Row | None = None) -> None:
         """A database on a disk that others write to may be silent for a while: a 503, and it is asked again."""

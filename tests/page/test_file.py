@@ -59,3 +59,14 @@ def test_its_policy_allows_its_own_texts_and_nothing_else(tmp_path: Path) -> Non
         assert f"{kind}-src 'sha256-{digest}'" in policy
     assert "default-src 'none'" in policy and "unsafe" not in policy
     assert built(tmp_path / "index.html") is None
+
+
+def test_only_two_places_of_the_page_ask_past_the_one_that_hears_a_broken_answer() -> None:
+    """A daemon that goes away may break an answer at its body too: see ui/src/state/ask.ts."""
+    source = ROOT / "ui" / "src"
+    asks = {
+        path.name
+        for path in source.rglob("*")
+        if path.is_file() and re.search(r"\bfetch\(", path.read_text())
+    }
+    assert asks == {"ask.ts", "session.svelte.ts"}

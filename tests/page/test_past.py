@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator
 
 from tests.e2e.stack import Stack
+from tests.page.conftest import put_in_order
 from tests.page.visit import Visit
 
 pytestmark = pytest.mark.e2e
@@ -27,7 +28,7 @@ TABLES = {
 @pytest.fixture(scope="module")
 def past(shared_world: Stack) -> Stack:
     """Something of each kind has happened, well and not so well."""
-    world = shared_world
+    world = put_in_order(shared_world)
     for name, argv in (("plain", "true"), ("bad", "false")):
         done = world.post("/api/v1/jobs", {"argv": [argv], "name": name, "gpus": 0, "gpu": 0})["id"]
         world.wait_job(done, "done", "failed")
@@ -70,13 +71,14 @@ def test_each_table_shows_what_was_the_newest_first(past: Stack, world: Stack, v
     rows.filter(has_text="200").first.wait_for()
     (waited,) = [row for row in world.requests("chat") if row["waited_s"]][-1:]
     assert waited["model"] == "chat"
-    newest = rows.filter(has_text="chat").first.inner_text()
-    assert "200" in newest and "127.0.0.1" in newest
+    rows.filter(has_text="chat").filter(has_text="200").filter(has_text="127.0.0.1").first.wait_for()
     rows = opened(one, "swaps")
-    rows.filter(has_text="to awake").first.wait_for()
-    first, second = rows.nth(0).inner_text(), rows.nth(1).inner_text()
-    assert "stopped to awake" in first and "request waited for it" in first
-    assert "awake to stopped" in second and "sent to sleep" in second
+    rows.filter(has_text="stopped to awake").filter(has_text="request waited for it").first.wait_for()
+    rows.filter(has_text="awake to stopped").filter(has_text="sent to sleep").first.wait_for()
+    moves = [f"{row['source']} to {row['to']}" for row in world.api("/api/v1/swaps", last=100)]
+    assert moves and all(
+        move in row for move, row in zip(reversed(moves), rows.all_inner_texts(), strict=False)
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page
+from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 from tests.page.world import PIN
 
@@ -57,6 +57,7 @@ class Visit:
     def give_pin(self, pin: str) -> None:
         """Into the dialog that is open."""
         dialog = self.page.get_by_role("dialog")
+        expect(dialog.get_by_label("PIN")).to_have_value("")  # the one before was answered, and is taken away
         dialog.get_by_label("PIN").fill(pin)
         dialog.get_by_role("button", name="Let me in").click()
 

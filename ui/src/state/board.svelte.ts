@@ -1,6 +1,7 @@
 // What the daemon says, live: one stream, the snapshot first, then batches that end with `board.updated`.
 
 import type { DeviceRow, JobPage, JobRow, LeaseRow, Overview, ServiceRow } from "../api"
+import { ask, read } from "./ask"
 
 type Rows = "services" | "running" | "queued" | "leases" | "gate" | "host"
 export type Head = Omit<Overview, Rows>
@@ -76,11 +77,7 @@ class Board {
 
   /** The browser gave up on a stream that was refused: it is asked why, and tried again. */
   async #again(): Promise<void> {
-    try {
-      this.denied = (await fetch("api/v1/status?queued=0")).status === 401
-    } catch {
-      this.denied = false // nobody answers: the daemon is away
-    }
+    this.denied = (await ask("api/v1/status?queued=0"))?.status === 401
     if (!this.denied) setTimeout(() => this.open(), RETRY_MS)
   }
 
@@ -131,9 +128,9 @@ class Board {
   /** The line has another order: its first ones are read again, in that order. */
   async #look(): Promise<void> {
     const look = ++this.#looks
-    const reply = await fetch(`api/v1/queue?limit=${QUEUE_SHOWN}`).catch(() => null)
-    if (!reply?.ok) return
-    const { jobs } = (await reply.json()) as JobPage
+    const page = await read<JobPage>(`api/v1/queue?limit=${QUEUE_SHOWN}`)
+    if (!page) return
+    const { jobs } = page
     if (look !== this.#looks) return // a later look knows better, whichever answer comes first
     for (const row of jobs) this.told.set(row.id, came(row))
     this.queued = jobs

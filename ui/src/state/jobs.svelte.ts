@@ -1,6 +1,7 @@
 // The list of all jobs: read in pages, kept as the stream tells, read again where the order or the numbers change.
 
-import type { JobPage, JobRow, Problem } from "../api"
+import type { JobPage, JobRow } from "../api"
+import { ask, type Answer } from "./ask"
 import { board } from "./board.svelte"
 
 const PAGE = 500
@@ -54,11 +55,11 @@ class Jobs {
     const rows: JobRow[] = []
     let next: string | null = null
     for (let page = 0; page < this.#pages && (page === 0 || next); page++) {
-      const reply: Response | null = await fetch(`api/v1/jobs?${this.#query(next)}`).catch(() => null)
+      const answer: Answer<JobPage> | null = await ask<JobPage>(`api/v1/jobs?${this.#query(next)}`)
       if (look !== this.#looks) return
-      if (reply?.status === 422) this.refused = ((await reply.json()) as Problem).detail
-      if (!reply?.ok) return
-      const found = (await reply.json()) as JobPage
+      if (answer?.status === 422 && !answer.ok) this.refused = answer.body?.detail ?? ""
+      if (!answer?.ok) return
+      const found: JobPage = answer.body
       rows.push(...board.keep(found.jobs))
       next = found.next
     }

@@ -1,5 +1,7 @@
 // Long lists of the past, the newest first: a page, older ones by the cursor of the API, and what comes meanwhile.
 
+import { ask } from "./ask"
+
 export interface Source<T> {
   /** The address without a page, such as `api/v1/swaps?failed=true`. */
   url: string
@@ -20,12 +22,12 @@ interface Page<T> {
   older: string | null
 }
 
-async function read<T>(by: "id" | "cursor", url: string): Promise<Page<T> | null> {
-  const reply = await fetch(url).catch(() => null)
-  if (reply?.status === 404) return { rows: [], older: null } // somebody of whom nothing is known
-  if (!reply?.ok) return null
-  const body: unknown = await reply.json()
-  const link = /<\/?([^>]*)>/.exec(reply.headers.get("Link") ?? "")?.[1] ?? null
+async function pageOf<T>(by: "id" | "cursor", url: string): Promise<Page<T> | null> {
+  const answer = await ask<unknown>(url)
+  if (answer?.status === 404) return { rows: [], older: null } // somebody of whom nothing is known
+  if (!answer?.ok) return null
+  const { body, headers } = answer
+  const link = /<\/?([^>]*)>/.exec(headers.get("Link") ?? "")?.[1] ?? null
   return { rows: by === "id" ? (body as T[]).toReversed() : (body as { jobs: T[] }).jobs, older: link }
 }
 
@@ -35,7 +37,7 @@ const first = (source: { url: string; by: string }, rows: number) => `${source.u
 export async function* all<T>(source: Source<T>): AsyncGenerator<T[]> {
   let url: string | null = first(source, SAVED_PAGE)
   for (let n = 0; url && n < SAVED_PAGES; n++) {
-    const page: Page<T> | null = await read<T>(source.by, url)
+    const page: Page<T> | null = await pageOf<T>(source.by, url)
     if (!page) throw new Error("the daemon did not answer")
     yield page.rows
     url = page.older
@@ -97,7 +99,7 @@ export class Pages<T> {
     const shown = this.#shown
     this.#looking = true
     this.#lastMs = performance.now()
-    const page = await read<T>(this.#source!.by, url)
+    const page = await pageOf<T>(this.#source!.by, url)
     if (shown !== this.#shown) return // something else is shown by now
     this.#looking = false
     if (!page) return

@@ -1,6 +1,7 @@
 // Who this page is to the daemon: reading is open, a change asks for the PIN once.
 
 import type { Problem, SessionBegun, Who } from "../api"
+import { read } from "./ask"
 
 const KEPT = "headway_csrf" // `headway open` leaves it there too
 
@@ -21,8 +22,7 @@ class Session {
   #waiting: ((given: boolean) => void)[] = []
 
   async look(): Promise<void> {
-    const reply = await fetch("api/v1/session").catch(() => null)
-    if (reply?.ok) this.who = (await reply.json()) as Who
+    this.who = (await read<Who>("api/v1/session")) ?? this.who
   }
 
   /** Show the dialog until a PIN was right (true) or somebody left it (false). */

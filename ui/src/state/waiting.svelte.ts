@@ -1,6 +1,7 @@
 // Requests that wait at the gate: asked for while some model server says that some do, at most once a second.
 
 import type { WaitingPage, WaitingRow } from "../api"
+import { read } from "./ask"
 import { board } from "./board.svelte"
 
 const AGAIN_MS = 1000
@@ -30,9 +31,9 @@ class Waiting {
     if (this.#looking || performance.now() - this.#lastMs < AGAIN_MS) return
     this.#looking = true
     this.#lastMs = performance.now()
-    const reply = await fetch("api/v1/waiting").catch(() => null)
-    if (reply?.ok) {
-      this.page = (await reply.json()) as WaitingPage
+    const page = await read<WaitingPage>("api/v1/waiting")
+    if (page) {
+      this.page = page
       this.#cameMs = performance.now()
     }
     this.#looking = false
