@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from headway import errors
-from headway.core import phrases, words
+from headway.core import phrases, wishes, words
+from headway.core.commands import SetWish
+from tests.core.make import Scene
 
 pytestmark = pytest.mark.core
 
@@ -159,3 +161,13 @@ CAUSES = {
 @pytest.mark.parametrize(("cause", "said"), CAUSES.values(), ids=CAUSES.keys())
 def test_what_a_move_is_for_is_said_in_words(cause: str, said: bool) -> None:
     assert (cause in phrases.told("move.asked", "j1", {"form": "stopped", "cause": cause})) is said
+
+
+def test_the_reason_that_somebody_gave_is_told_with_what_he_asked() -> None:
+    scene = Scene(24)
+    jid = scene.queue()
+    draft = scene.draft()
+    assert wishes.apply(draft, SetWish(target=jid, verb="hold", by="ada", reason="a demo at ten")).accepted
+    assert wishes.apply(draft, SetWish(target=jid, verb="release", by="ada")).accepted
+    told = [phrases.told(one.code, jid, one.facts) for one in draft.events if one.code == "job.asked"]
+    assert ["a demo at ten" in words for words in told] == [True, False]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.core import view, words
+from headway.core import rows, view, words
 from headway.core.model import (
     GIB,
     Device,
@@ -255,6 +255,24 @@ def test_times_on_the_wire_are_ages_and_what_is_left() -> None:
     why = view.explain("j1", snapshot(job(wish="hold", wish_s=400.0)), {"j1": verdict})
     assert why.until_s == 8.0
     assert why.facts["since_s"] == 600.0
+
+
+def test_a_state_is_as_old_as_the_move_that_makes_it() -> None:
+    snap = snapshot(service(form="stopped"), pending=(moving("chat", "stopped", "awake"),))
+    row = view.row("chat", snap, {})
+    assert isinstance(row, rows.ServiceRow) and (row.state, row.in_state_s) == ("starting", 5.0)
+    row = view.row("chat", snapshot(service(form="stopped")), {})
+    assert isinstance(row, rows.ServiceRow) and row.in_state_s == 100.0
+
+
+def test_whoever_is_first_in_line_is_not_told_to_move_up() -> None:
+    snap = snapshot(job("j1"), job("j2", key=1.0))
+    full = Verdict(code="slots", facts={"active": 2, "limit": 2})
+    found = {hid: view.explain(hid, snap, {hid: full}) for hid in ("j1", "j2")}
+    assert {hid: why.help is None for hid, why in found.items()} == {
+        hid: why.facts["position"] == 1 for hid, why in found.items()
+    }
+    assert len({why.facts["position"] for why in found.values()}) == 2
 
 
 def test_a_time_that_has_passed_is_not_negative() -> None:

@@ -28,6 +28,7 @@ def explain(hid: HolderId, s: Snapshot, verdicts: Verdicts) -> Why:
     facts = said(verdict, holder, s)
     state = words.state(holder, s)
     words_ = sentence(verdict.code, facts, s)
+    first = facts.get("position") == 1  # then it cannot be moved any further up
     own = verdict.code in ("not_released", "verifying") or words_.startswith(state)  # these say it themselves
     return Why(
         id=hid,
@@ -37,7 +38,7 @@ def explain(hid: HolderId, s: Snapshot, verdicts: Verdicts) -> Why:
         sentence=words_ if own else f"{state.replace('_', ' ')}: {words_}",
         facts=facts,
         until_s=_left_s(verdict, s),
-        help=help_for(verdict.code, facts, hid),
+        help=None if first and verdict.code == "slots" else help_for(verdict.code, facts, hid),
     )
 
 
@@ -94,7 +95,7 @@ def _plain(holder: Holder, s: Snapshot) -> Verdict | None:
 def said(verdict: Verdict, holder: Holder, s: Snapshot) -> dict[str, Any]:
     """The facts of a verdict, made into ages, with what the sentences need beside them."""
     facts = dict(verdict.facts)
-    facts.setdefault("in_state_s", s.now_s - holder.since_s)
+    facts.setdefault("in_state_s", s.now_s - words.since_s(holder, s))
     facts.setdefault("devices", [words.label(d, s) for d in holder.devices])
     if (
         holder.note

@@ -184,7 +184,7 @@ REFUSALS: Mapping[str, Phrase] = {
 
 EVENTS: Mapping[str, Phrase] = {
     "job.added": _p("queued by {by}"),
-    "job.asked": _p("{by} asked: {verb}"),
+    "job.asked": _p("{by} asked: {verb} ({reason})", "{by} asked: {verb}"),
     "job.edited": _p("{by} changed {fields}", "changed by {by}", "changed"),
     "job.cleared": _p("{name} forgotten, asked by {by}", "forgotten"),
     "job.fronted": _p("waited {waited_s}, so it goes to the front of the line", "goes to the front of the line"),
@@ -207,7 +207,7 @@ EVENTS: Mapping[str, Phrase] = {
     "job.works_again": _p("works again"),
     "job.unhealthy": _p("its health command failed {failures} times in a row", "its health command fails"),
     "job.healthy": _p("its health command succeeds again"),
-    "service.asked": _p("{by} asked: {verb}"),
+    "service.asked": _p("{by} asked: {verb} ({reason})", "{by} asked: {verb}"),
     "lease.added": _p("asked for by {by}, pid {pid}", "asked for by {by}", "asked for"),
     "lease.asked": _p("{by} asked: {verb}"),
     "lease.granted": _p("granted after {waited_s}", "granted"),

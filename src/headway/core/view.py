@@ -129,7 +129,7 @@ def _common(holder: Holder, s: Snapshot, verdicts: Verdicts) -> dict[str, Any]:
         "kind": holder.kind,
         "name": holder.spec.name,
         "state": words.state(holder, s),
-        "in_state_s": s.now_s - holder.since_s,
+        "in_state_s": s.now_s - words.since_s(holder, s),
         "devices": tuple(words.label(d, s) for d in holder.devices),
         "bytes": _seen_bytes(holder, s),
         "need_bytes": holder.need_bytes(holder.top),

@@ -197,7 +197,8 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
         d.put(
             replace(asked, stayed_until_s=None, **calling.NOTHING_SAID)
         )  # a person asks: it is tried at once
-    d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish=wish, by=command.by)
+    said = {"reason": command.reason} if command.reason else {}
+    d.event(f"{holder.kind}.asked", holder.id, verb=command.verb, wish=wish, by=command.by, **said)
     return accepted(d, holder.id, wish=wish, done=verb == "hold")
 
 

@@ -56,6 +56,12 @@ def state(holder: Holder, s: Snapshot) -> str:
     return holder.form or holder.top
 
 
+def since_s(holder: Holder, s: Snapshot) -> float:
+    """Since when it has been in that state."""
+    pending = s.pending.get(holder.id)
+    return pending.started_s if pending is not None else holder.since_s
+
+
 def job_state(job: Job, pending: Pending | None) -> str:
     if job.ended is not None:
         return job.ended
