@@ -2,6 +2,9 @@
 // breaks it at the status, or later at the body, and whoever forgot the second one would never look again.
 
 import type { Problem } from "../api"
+import { trouble } from "./trouble.svelte"
+
+const LONGEST_MS = 15_000 // a browser has six connections for all of its tabs: none may be waited for for ever
 
 interface Head {
   status: number
@@ -13,9 +16,10 @@ export type Answer<T> = Head & ({ ok: true; body: T } | { ok: false; body: Probl
 /** What the daemon answers, whole; null: nobody does, or not to the end. */
 export async function ask<T>(path: string): Promise<Answer<T> | null> {
   try {
-    const reply = await fetch(path)
+    const reply = await fetch(path, { signal: AbortSignal.timeout(LONGEST_MS) })
     const { status, headers } = reply
     const text = await reply.text()
+    trouble.heard(path, reply.ok ? null : problemIn(text))
     return reply.ok ? { ok: true, status, headers, body: JSON.parse(text) as T } : { ok: false, status, headers, body: problemIn(text) }
   } catch {
     return null

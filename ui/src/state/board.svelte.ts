@@ -9,6 +9,7 @@ type Stamped = JobRow | ServiceRow | LeaseRow | DeviceRow | Head
 
 const RETRY_MS = 2000
 const TICK_MS = 1000
+const HIDDEN_MS = 5000
 const QUEUE_SHOWN = 50
 const REST = ["held", "queued", "done", "failed", "cancelled", "lost"] // of a job that has no process and no move
 
@@ -38,6 +39,7 @@ class Board {
 
   #pending = new Map<string, { kind: string; row: unknown }>()
   #source: EventSource | null = null
+  #leaving: ReturnType<typeof setTimeout> | undefined
   #looks = 0
   #life = ""
 
@@ -51,6 +53,21 @@ class Board {
       if (performance.now() - this.nowMs > TICK_MS * 0.9) this.nowMs = performance.now() // else a batch just did so
     }, TICK_MS)
     this.open()
+    document.addEventListener("visibilitychange", () => this.#seen())
+  }
+
+  /** A tab that nobody looks at lets its stream go: a browser has six connections for all of them. */
+  #seen(): void {
+    clearTimeout(this.#leaving)
+    if (!document.hidden) {
+      if (!this.#source || this.#source.readyState === EventSource.CLOSED) this.open()
+      return
+    }
+    this.#leaving = setTimeout(() => {
+      this.#source?.close()
+      this.live = false
+      this.lostMs = performance.now()
+    }, HIDDEN_MS)
   }
 
   open(): void {

@@ -17,7 +17,7 @@ class Route {
     const [path = "", query] = location.hash.replace(/^#\/?/, "").split("?")
     const [tab, id] = path.split("/")
     this.tab = TABS.find((one) => one === tab) ?? "now"
-    this.id = id ? decodeURIComponent(id) : null
+    this.id = id ? decoded(id) : null
     this.query = new URLSearchParams(query)
   }
 
@@ -29,6 +29,15 @@ class Route {
     const words = query.toString()
     history.replaceState(null, "", `${location.hash.split("?")[0] || "#/now"}${words ? `?${words}` : ""}`)
     this.#read()
+  }
+}
+
+/** An address may be typed by hand: what is no encoding is taken as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
   }
 }
 

@@ -3,6 +3,7 @@
 import type { Problem, SessionBegun, Who } from "../api"
 import { read } from "./ask"
 
+const LONGEST_MS = 40_000 // a daemon that hangs is said to
 const KEPT = "headway_csrf" // `headway open` leaves it there too
 
 /** What the daemon said no to, in its own words. */
@@ -65,16 +66,25 @@ class Session {
 
 export const session = new Session()
 
+/** What was sent and never answered: it may have been done, and must not be done twice. */
+const unanswered = new Map<string, string>()
+
+export function anyKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")
+}
+
 /**
  * Ask the daemon for something; where it needs the PIN, that is asked for first. Null: the person left the dialog.
  *
  * Throws Refused with the daemon's words, or TypeError when nobody answers.
  */
 export async function call(method: string, path: string, body?: object, etag?: string | null): Promise<Response | null> {
-  // the same one when it is sent again after the PIN
-  const key = Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")
+  const what = JSON.stringify([method, path, body])
+  const key = unanswered.get(what) ?? anyKey() // the same one when it is sent again, after the PIN or a lost answer
   for (;;) {
+    unanswered.set(what, key)
     const reply = await send(method, path, body, { etag, key: method === "POST" ? key : null })
+    unanswered.delete(what)
     if (reply.ok) return reply
     const problem = await problemOf(reply)
     if (reply.status !== 401 && problem.code !== "csrf") throw new Refused(problem, reply.headers.get("ETag"))
@@ -92,7 +102,7 @@ function send(method: string, path: string, body?: object, more: More = {}): Pro
   if (body) headers["Content-Type"] = "application/json"
   if (more.etag) headers["If-Match"] = more.etag
   if (more.key) headers["Idempotency-Key"] = more.key
-  return fetch(path, { method, headers, body: body ? JSON.stringify(body) : null })
+  return fetch(path, { method, headers, body: body ? JSON.stringify(body) : null, signal: AbortSignal.timeout(LONGEST_MS) })
 }
 
 async function problemOf(reply: Response): Promise<Problem> {
