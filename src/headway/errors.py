@@ -68,6 +68,25 @@ class StoreFailed(HeadwayError):
     http_status = 503
 
 
+class RowUnreadable(HeadwayError):
+    """A row that the daemon cannot begin without is damaged. It is left as it is."""
+
+    code = "row_unreadable"
+    http_status = 500
+
+    def __init__(self, table: str, key: str, file: str, why: str) -> None:
+        column = {"holder": "id", "intent": "holder", "log_offset": "source"}.get(table, "key")
+        where = f"{column} = '" + str(key).replace("'", "''") + "'"
+        super().__init__(
+            f"the row of {table} with {where} in the database {file} cannot be read ({why:.200}). Nothing was changed. "
+            "Restore a copy of the file; or give up what that row says, and end what of it still runs: "
+            f'`sqlite3 {file} "DELETE FROM {table} WHERE {where}"`.',
+            table=table,
+            key=key,
+            file=file,
+        )
+
+
 class FileFailed(HeadwayError):
     """The system refused to read or write a file: the disk is full, read-only, not ours, or broken."""
 

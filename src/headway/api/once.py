@@ -9,8 +9,11 @@ from collections.abc import MutableMapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import structlog
+
 from headway.api.auth import PEER, Asgi, Peer, Receive, Scope, Send
 from headway.api.problems import answer_to
+from headway.core import codec
 from headway.errors import HeadwayError, Refused, StoreFailed
 from headway.ports import Clock, Keeper, Kept
 
@@ -20,6 +23,7 @@ KEPT_MAX = 10_000
 KEY_MAX = 255
 HEADER = b"idempotency-key"
 PRINTED = re.compile(rb"[!-~]+")
+log = structlog.get_logger("headway")
 
 
 class KeyInvalid(HeadwayError):
@@ -50,11 +54,21 @@ class Once:
         self._app, self._keeper, self._clock = app, keeper, clock
         self._running: set[str] = set()
         self._answers: dict[str, _Answer] = {}
-        for kept in sorted(keeper.kept(), key=lambda one: one.wall_s):
-            if kept.kind == KIND:
-                doc = json.loads(kept.doc)
-                doc["headers"] = tuple((name, value) for name, value in doc["headers"])
-                self._answers[kept.key] = _Answer(**doc)
+        self._unreadable: list[str] = []  # keys of rows that go with the next that is written
+        found = {kept.key: self._read(kept) for kept in keeper.kept() if kept.kind == KIND}
+        known = [(key, one) for key, one in found.items() if one is not None]
+        self._answers |= sorted(known, key=lambda pair: pair[1].wall_s)
+
+    def _read(self, kept: Kept) -> _Answer | None:
+        """None: its row is damaged. What was asked with that key is forgotten, a day early at most."""
+        try:
+            return codec.loads(_Answer, kept.doc)
+        except codec.ODD as error:
+            log.error(
+                "a kept answer cannot be read and is dropped", table="kept", key=kept.key, error=str(error)
+            )
+            self._unreadable.append(kept.key)
+            return None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         given = [value for name, value in scope["headers"] if name == HEADER]
@@ -149,7 +163,9 @@ class Once:
             if n < surplus or answer.wall_s - self._answers[one].wall_s > KEPT_S
         ]
         row = Kept(kind=KIND, key=key, doc=json.dumps(asdict(answer)), wall_s=answer.wall_s)
-        await self._keeper.keep([row], [(KIND, one) for one in gone])
+        unreadable = [one for one in self._unreadable if one != key]
+        await self._keeper.keep([row], [(KIND, one) for one in (*gone, *unreadable)])
+        self._unreadable.clear()
         for one in gone:
             self._answers.pop(one, None)
 

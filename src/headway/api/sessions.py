@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import structlog
+
 from headway.api.auth import Unknown
 from headway.api.limits import Tries
 from headway.api.tokens import digest
+from headway.core import codec
 from headway.errors import Refused
 from headway.ports import Clock, Keeper, Kept
 
@@ -23,6 +26,7 @@ KIND = "pin"
 SCRYPT = {"n": 2**14, "r": 8, "p": 1}  # 16 MiB and some 50 ms
 SESSION_S, TICKET_S = 12 * 3600.0, 60.0
 SESSIONS_MAX, TICKETS_MAX = 100, 100
+log = structlog.get_logger("headway")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,16 @@ class Sessions:
         """Begin a session: its secret for the cookie, and it. Raises: Refused, TooMany, Unknown."""
         if self._pin is None:
             raise Refused("no_pin", "there is no PIN yet. Set one: `headway pin set`, or use `headway open`.")
+        try:
+            salt, wanted = _read(self._pin)
+        except codec.ODD as error:
+            log.error("the PIN cannot be read and lets nobody in", table="kept", key=KIND, error=str(error))
+            raise Refused(
+                "pin_unreadable",
+                "the PIN in the database is damaged. Set it anew: `headway pin set`, or use `headway open`.",
+            ) from error
         self._tries.begin(self._clock.now_s())
-        doc = json.loads(self._pin)
-        if not hmac.compare_digest(await _hashed(pin, doc["salt"]), bytes.fromhex(doc["hash"])):
+        if not hmac.compare_digest(await _hashed(pin, salt), wanted):
             raise Unknown("pin_wrong", "this is not the PIN. Set a new one: `headway pin set`.")
         self._tries.right()
         return self._begin()
@@ -106,6 +117,13 @@ class Sessions:
 def _newest(rows: dict[str, T], limit: int) -> dict[str, T]:
     """Room for one more."""
     return dict(list(rows.items())[-(limit - 1) :])
+
+
+def _read(text: str) -> tuple[str, bytes]:
+    """Salt and hash. Raises: one of codec.ODD."""
+    doc = json.loads(text)
+    bytes.fromhex(doc["salt"])
+    return doc["salt"], bytes.fromhex(doc["hash"])
 
 
 async def _hashed(pin: str, salt: str) -> bytes:

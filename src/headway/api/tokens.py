@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from headway.core import wire
+import structlog
+
+from headway.core import codec, wire
 from headway.errors import NotFound, Refused
 from headway.ports import Clock, Keeper, Kept
 
@@ -18,6 +20,7 @@ KIND = "token"
 PREFIX = "hw_"
 SECRET_BYTES = 24
 TOKENS_MAX = 1000
+log = structlog.get_logger("headway")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,15 @@ def digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def _read(text: str) -> _Token:
+    """Raises: one of codec.ODD."""
+    doc = json.loads(text)
+    sha256 = doc["sha256"]
+    if not (isinstance(sha256, str) and sha256.isascii()):
+        raise ValueError("its hash is no text")
+    return _Token(row=codec.from_doc(TokenRow, doc), sha256=sha256)
+
+
 class Tokens:
     """All of them, in memory; a change is written before it counts."""
 
@@ -54,10 +66,12 @@ class Tokens:
         self._keeper, self._clock = keeper, clock
         self._tokens: dict[str, _Token] = {}
         for kept in saved:
-            doc = json.loads(kept.doc)
-            sha256 = doc.pop("sha256")
-            doc["scopes"] = tuple(doc["scopes"])
-            self._tokens[kept.key] = _Token(row=TokenRow(**doc), sha256=sha256)
+            try:
+                self._tokens[kept.key] = _read(kept.doc)
+            except codec.ODD as error:
+                log.error(
+                    "a token cannot be read and lets nobody in", table="kept", key=kept.key, error=str(error)
+                )
 
     def find(self, secret: str) -> TokenRow | None:
         """The token with that secret; None: there is none, or it has expired."""

@@ -20,6 +20,15 @@ T = TypeVar("T")
 Encode = Callable[[Any], Any]
 Decode = Callable[[Any], Any]
 
+ODD = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+)  # of a damaged document
+
 _PLAIN = frozenset({str, int, float, bool, type(None)})  # JSON as they stand
 
 # ensure_ascii: an argument that is no valid UTF-8 (surrogates) survives as an escape

@@ -110,9 +110,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """What was there at start."""
+    """What was there at start, and in which file."""
 
     holders: tuple[tuple[HolderId, str, str], ...]
     pending: tuple[tuple[HolderId, str], ...]
     offsets: Mapping[str, int]
     meta: Mapping[str, str]
+    file: str = ":memory:"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from headway.core import codec, freezing, queue_hold, wishes
+from headway.core import freezing, queue_hold, wishes
 from headway.core.commands import Configure
 from headway.core.draft import Draft
 from headway.core.facts import LeaseGone, RunSeen
@@ -18,50 +17,19 @@ from headway.core.model import (
     Holder,
     HolderId,
     Job,
-    JobSpec,
     Lease,
     Move,
     Pending,
     Policy,
-    QueueHold,
     Run,
     Service,
     Snapshot,
-    Window,
 )
-from headway.core.names import is_like_an_id
+from headway.daemon import saved_rows
 from headway.daemon.act import hook_id
 from headway.daemon.run_ends import run_seen
 from headway.ports import Runs, Saved
 
-KINDS: Mapping[str, type[Holder]] = {"service": Service, "job": Job, "lease": Lease, "claim": Lease}
-INSTANTS = (
-    "since_s",
-    "key",
-    "enqueued_s",
-    "ended_s",
-    "started_s",
-    "retry_at_s",
-    "pushed_s",
-    "wish_s",
-    "last_end_s",
-    "idle_since_s",
-    "limit_at_s",
-    "answered_s",
-    "ends_s",
-    "asked_s",
-    "granted_s",
-    "expires_s",
-    "told_s",
-    "active_s",
-    "begin_s",
-    "end_s",
-    "back_s",
-    "frozen_s",
-    "waits_from_s",
-    "own_key",
-    "follows_s",
-)
 FIRST_REV = 1
 UNREAD = "not read since this daemon began; if that stays, it is gone from the machine or from the config"
 TOLD = "told"  # how the last daemon ended; "": not by our word, as far as the database knows
@@ -98,10 +66,14 @@ def adopt(
     Args:
         open_services: services that routes.json says are open, with their upstreams: they stay open until
             something shows that they are not awake.
+
+    Raises:
+        RowUnreadable: a row is damaged.
     """
+    saved_rows.check(saved)
     meta = saved.meta
-    shift_s, had = _shift(meta, runs.boot_id, now_s, wall_s), _runs_had(runs)
-    mode = _mode(meta, config_mode)
+    shift_s, had = saved_rows.shift(saved, runs.boot_id, now_s, wall_s), _runs_had(runs)
+    mode = saved_rows.mode(saved, config_mode)
     base = Snapshot(
         now_s=now_s,
         booted_s=now_s,
@@ -109,15 +81,13 @@ def adopt(
         mode=mode,
         mode_by=None if mode == config_mode else meta.get("mode_by") or "hand",
         boot_id=runs.boot_id,
-        **_dated(meta, shift_s),
-        **_counted(meta, had),
+        **saved_rows.dated(saved, shift_s),
+        **saved_rows.counted(saved, had),
     )
     draft = Draft(base, now_s)
-    for _, kind, doc in saved.holders:
-        if kind in KINDS:
-            holder = codec.from_doc(KINDS[kind], _shifted(json.loads(doc), shift_s))
-            draft.put(_fresh(holder, open_services, now_s))
-    intents = [codec.from_doc(Pending, _shifted(doc, shift_s)) for doc in _intents(saved, journal)]
+    for holder in saved_rows.holders(saved, shift_s):
+        draft.put(_fresh(holder, open_services, now_s))
+    intents = saved_rows.intents(saved, journal, shift_s)
     rowless = [pending for pending in intents if pending.holder not in draft.holders]
     for pending in intents:
         if pending not in rowless:
@@ -133,27 +103,12 @@ def adopt(
     adopted = Adopted(draft=draft, snapshot=base)
     _see_runs(adopted, runs)
     _end_of_another_boot(draft)
-    known = sum(kind in KINDS for _, kind, _ in saved.holders)
+    known = sum(kind in saved_rows.KINDS for _, kind, _ in saved.holders)
     queue_hold.started(draft, crashed=meta.get("ended", TOLD) != TOLD)
     draft.event("daemon.started", None, holders=known, boot_id=runs.boot_id)
     adopted.redo = [(again(p, now_s), p) for p in draft.pending.values() if p.step == "asked"]
     adopted.snapshot = draft.done()
     return adopted
-
-
-def _counted(meta: Mapping[str, str], had: Mapping[HolderId, int]) -> dict[str, Any]:
-    """What has no instants in it: numbers that are never given again, and what was said before."""
-    jobs = [int(hid[1:]) for hid in had if is_like_an_id(hid)]
-    return {
-        "next_job": max(int(meta.get("next_job", "1")), *(number + 1 for number in jobs), 1),
-        "runs_had": {hid: number for hid, number in had.items() if not is_like_an_id(hid)},
-        "next_lease": int(meta.get("next_lease", "1")),
-        "fencing": int(meta.get("fencing", "0")),
-        "next_window": int(meta.get("next_window", "1")),
-        "recipes_seen": frozenset(filter(None, meta.get("recipes_seen", "").split("\n"))),
-        "recipes": _recipes(meta),
-        "prod_only_by": meta.get("prod_only_by") or None,
-    }
 
 
 def _runs_had(runs: Runs) -> dict[HolderId, int]:
@@ -169,11 +124,6 @@ def _runs_had(runs: Runs) -> dict[HolderId, int]:
     return found
 
 
-def _recipes(meta: Mapping[str, str]) -> dict[str, JobSpec]:
-    """As the config said when a daemon last read it; what changed since then is taken by what waits."""
-    return {name: codec.from_doc(JobSpec, doc) for name, doc in json.loads(meta.get("recipes", "{}")).items()}
-
-
 def _know_devices(draft: Draft) -> None:
     """Devices that somebody is on exist before they are read; nothing of them is known yet."""
     for holder in draft.holders.values():
@@ -181,40 +131,6 @@ def _know_devices(draft: Draft) -> None:
         for device in (*holder.devices, *(moving.devices if moving else ())):
             name = device.rpartition("/")[2]
             draft.devices.setdefault(device, Device(id=device, name=name, trouble=UNREAD))
-
-
-def _windows(meta: Mapping[str, str], shift_s: float) -> tuple[Window, ...]:
-    docs = json.loads(meta.get("windows", "[]"))
-    return tuple(codec.from_doc(Window, _shifted(doc, shift_s)) for doc in docs)
-
-
-def _dated(meta: Mapping[str, str], shift_s: float) -> dict[str, Any]:
-    """What has instants in it."""
-    doc = json.loads(meta.get("queue_hold") or "null")
-    return {
-        "windows": _windows(meta, shift_s),
-        "queue_hold": None if doc is None else codec.from_doc(QueueHold, _shifted(doc, shift_s)),
-        "crashes": tuple(at_s + shift_s for at_s in json.loads(meta.get("crashes", "[]"))),
-    }
-
-
-def _mode(meta: Mapping[str, str], config_mode: str) -> Any:
-    """The mode set by hand holds until the config itself says something new."""
-    return meta["mode"] if meta.get("config_mode") == config_mode and "mode" in meta else config_mode
-
-
-def _shift(meta: Mapping[str, str], boot_id: str, now_s: float, wall_s: float) -> float:
-    """What to add to instants of an earlier boot; 0 within the same boot, where they simply hold."""
-    if meta.get("boot_id", boot_id) == boot_id or "saved_s" not in meta:
-        return 0.0
-    away_s = max(0.0, wall_s - float(meta["saved_wall_s"]))
-    return now_s - away_s - float(meta["saved_s"])
-
-
-def _shifted(doc: dict[str, Any], shift_s: float) -> dict[str, Any]:
-    if not shift_s:
-        return doc
-    return {k: v + shift_s if k in INSTANTS and isinstance(v, int | float) else v for k, v in doc.items()}
 
 
 def _fresh(holder: Holder, open_services: Mapping[str, str | None], now_s: float) -> Holder:
@@ -237,14 +153,6 @@ def _fresh(holder: Holder, open_services: Mapping[str, str | None], now_s: float
         drained_s=None,
         upstream=open_services.get(holder.id) or holder.upstream,
     )
-
-
-def _intents(saved: Saved, journal: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The last intent of each holder: rows, then what was journaled while the store was silent."""
-    found = {holder: json.loads(doc) for holder, doc in saved.pending}
-    for entry in journal:
-        found[entry["holder"]] = dict(entry["pending"])
-    return list(found.values())
 
 
 def _restore(draft: Draft, pending: Pending, runs: Runs, is_open: bool) -> None:

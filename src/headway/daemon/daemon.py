@@ -131,7 +131,7 @@ class Settings:
 
 
 class Daemon:
-    """All parts of one daemon, wired. Raises StoreFailed when the database cannot be read."""
+    """All parts of one daemon, wired. Raises StoreFailed or RowUnreadable when the database cannot be read."""
 
     def __init__(self, out: Outside, settings: Settings) -> None:
         self.out, self.settings = out, settings

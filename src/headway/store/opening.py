@@ -82,12 +82,22 @@ def reading_engine(path: str, connections: int = 1) -> Engine:
     uri = f"{Path(path).resolve().as_uri()}?mode=ro"
 
     def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
+        db = sqlite3.connect(
             uri, uri=True, timeout=OPEN_BUSY_S, isolation_level=None, check_same_thread=False
         )
+        db.text_factory = _text
+        return db
 
     pool: dict[str, Any] = {"poolclass": QueuePool, "pool_size": connections, "max_overflow": 0}
     return create_engine("sqlite+pysqlite://", creator=connect, **pool)
+
+
+def _text(raw: bytes) -> str | bytes:
+    """Text that is damaged stays bytes: one such value must not keep every row from being read."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw
 
 
 def _begin_immediate(db: Connection) -> None:

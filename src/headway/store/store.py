@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -82,7 +82,7 @@ class SqliteStore(Store, Keeper):
         Raises:
             StoreFailed: the database cannot be read.
         """
-        return self._reading(_load)
+        return replace(self._reading(_load), file=self._path)
 
     def kept(self) -> tuple[Kept, ...]:
         """The small documents of the API. Raises StoreFailed."""
