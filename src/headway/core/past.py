@@ -88,8 +88,8 @@ def is_swap(code: str, facts: Mapping[str, Any]) -> bool:
 
 
 def swap_row(row: Mapping[str, Any], s: Snapshot) -> SwapRow:
-    """Of a row of the audit."""
-    facts: Mapping[str, Any] = row["facts"]
+    """Of a row of the audit. What of it is damaged is None."""
+    facts: Mapping[str, Any] = row["facts"] or {}
     failed = row["code"] == FAILED
     if failed:
         why = told(FAILED, None, facts, s)
@@ -99,10 +99,14 @@ def swap_row(row: Mapping[str, Any], s: Snapshot) -> SwapRow:
         id=row["id"],
         wall_s=row["wall_s"],
         service=row["holder"],
-        source=facts.get("source"),
-        to=facts.get("form"),
-        took_s=facts.get("took_s"),
+        source=_text(facts.get("source")),
+        to=_text(facts.get("form")),
+        took_s=took_s if isinstance(took_s := facts.get("took_s"), int | float) else None,
         failed=failed,
-        cause=facts.get("cause"),
+        cause=_text(facts.get("cause")),
         why=why,
     )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -15,8 +16,11 @@ from headway.core.model import Event
 from headway.core.past import DayRow, is_swap
 from headway.ports import Batch, RequestLine
 from headway.store import tables
+from headway.store.sound import is_day, is_number
 
 Sums = Counter[tuple[str, str]]  # (day, name) -> how much
+A_DAY = "[0-9][0-9][0-9][0-9]-[0-1][0-9]-[0-3][0-9]"
+NAMES = frozenset(field.name for field in fields(DayRow)) - {"day"}
 MOVED: Mapping[str, str] = {
     "release.verified": "put_aside",
     "move.done": "brought_back",
@@ -36,12 +40,13 @@ def added(batch: Batch, lines: Iterable[RequestLine]) -> list[dict[str, Any]]:
 
 
 def read(db: Connection, days: int) -> list[DayRow]:
-    """The last so many of which anything is known, oldest first."""
+    """The last so many of which anything is known, oldest first. What is damaged is left out."""
     day = tables.day.c.day
-    newest = select(day).distinct().order_by(day.desc()).limit(days)
+    newest = select(day).where(day.op("GLOB")(A_DAY)).distinct().order_by(day.desc()).limit(days)
     found: dict[str, dict[str, float]] = {}
     for row in db.execute(select(tables.day).where(day.in_(newest)).order_by(day)):
-        found.setdefault(row.day, {})[row.name] = row.n
+        if is_day(row.day) and row.name in NAMES and is_number(row.n):
+            found.setdefault(row.day, {})[row.name] = row.n
     return [DayRow(day=name, **sums) for name, sums in found.items()]
 
 

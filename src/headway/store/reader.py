@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+import structlog
 from sqlalchemy import Column, ColumnElement, Table, select, text
 from sqlalchemy.exc import DBAPIError
 
@@ -18,9 +18,11 @@ from headway.core.samples import Rollup, Span
 from headway.ports import Reader
 from headway.store import days, samples, tables
 from headway.store.opening import reading_engine, store_failed
+from headway.store.sound import document, odd_column
 
 T = TypeVar("T")
 THREADS = 2
+log = structlog.get_logger("headway")
 
 
 class SqliteReader(Reader):
@@ -33,10 +35,14 @@ class SqliteReader(Reader):
     def __init__(self, path: Path | str) -> None:
         self._path = str(path)
         self._engine = reading_engine(self._path, THREADS)
+        self._told: set[tuple[str, int]] = set()  # damaged rows
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="headway-reader")
 
     async def events(self, asked: Slice) -> list[dict[str, Any]]:
-        """Rows with id, at_s (boottime), wall_s (seconds since the epoch), code, holder, and `facts` as a dict."""
+        """Rows with id, at_s (boottime), wall_s (seconds since the epoch), code, holder, and `facts` as a dict.
+
+        `facts` is None where they are damaged.
+        """
         return await self._events(asked)
 
     async def swaps(self, asked: Slice) -> list[dict[str, Any]]:
@@ -49,19 +55,19 @@ class SqliteReader(Reader):
         failed = [event.c.code == FAILED] if asked.failed else []
         rows = await self._page(event, event.c.holder, asked, [*more, *named, *failed])
         for row in rows:
-            row["facts"] = json.loads(row["facts"])
+            row["facts"] = document(row["facts"])
             del row["swap"]
         return rows
 
     async def requests(self, asked: Slice) -> list[dict[str, Any]]:
         """Rows with id, source, offset, service, class, started, status, waited_s, failed, and the line as `doc`.
 
-        `doc` is a dict; empty where the line was no JSON.
+        `doc` is a dict; empty where the line was no JSON object.
         """
         request = tables.request
         failed = [request.c.failed == text("1")] if asked.failed else []
         rows = await self._page(request, request.c.service, asked, failed)
-        return [row | {"doc": _parsed(row["doc"]), "failed": bool(row["failed"])} for row in rows]
+        return [row | {"doc": document(row["doc"]) or {}, "failed": bool(row["failed"])} for row in rows]
 
     async def days(self, last: int) -> list[DayRow]:
         """The last days of which anything is known, oldest first."""
@@ -90,7 +96,7 @@ class SqliteReader(Reader):
         self, table: Table, about: Column[Any], asked: Slice, also: Sequence[ColumnElement[bool]]
     ) -> list[dict[str, Any]]:
         key, newest = table.c.id, asked.before is not None
-        query = select(table).where(key > asked.after, *also).limit(asked.limit)
+        query = select(table).where(key > asked.after, *also)
         if newest:
             query = query.where(key < asked.before)
         query = query.order_by(key.desc() if newest else key)
@@ -98,22 +104,30 @@ class SqliteReader(Reader):
             query = query.where(about == asked.about)
 
         def read() -> list[dict[str, Any]]:
+            found: list[dict[str, Any]] = []
             with self._engine.connect() as db:
-                rows = [dict(row) for row in db.execute(query).mappings()]
-            return rows[::-1] if newest else rows
+                more = query
+                while (left := asked.limit - len(found)) > 0:  # a page that is not full is the last one
+                    rows = [dict(row) for row in db.execute(more.limit(left)).mappings()]
+                    found += [row for row in rows if self._is_sound(table, row)]
+                    if len(rows) < left:
+                        break
+                    more = query.where(key < rows[-1]["id"] if newest else key > rows[-1]["id"])
+            return found[::-1] if newest else found
 
         return await self._in_thread(read)
+
+    def _is_sound(self, table: Table, row: dict[str, Any]) -> bool:
+        """A damaged row is left out, and said once: it must not keep the others from being read."""
+        if (column := odd_column(row, table)) is None:
+            return True
+        if (at := (table.name, row["id"])) not in self._told:
+            self._told.add(at)
+            log.error("a row cannot be read and is left out", table=table.name, id=row["id"], column=column)
+        return False
 
     async def _in_thread(self, read: Callable[[], T]) -> T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, read)
         except DBAPIError as error:
             raise store_failed(self._path, error) from error
-
-
-def _parsed(line: str) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -122,7 +122,7 @@ async def swaps(
     about = _holder(parts, service)
     asked = replace(_slice(after, before, limit, last), about=about, failed=failed)
     rows = await parts.reader.swaps(asked)
-    moves = tuple(swap_row(row, parts.hub.snapshot) for row in rows)
+    moves = tuple(filter(None, (_move(row, parts.hub.snapshot) for row in rows)))
     return answer(tuple[SwapRow, ...], moves, headers=_more(request, rows, asked))
 
 
@@ -186,13 +186,17 @@ def _codes(given: list[str]) -> tuple[str, ...]:
 
 def _line(row: dict[str, Any], snapshot: Snapshot) -> EventLine:
     """A row for people: wall clock instead of seconds since the machine's start, and the sentence."""
-    facts, code = row["facts"], row["code"]
-    facts = facts if isinstance(facts, dict) else {}
-    try:
-        sentence = told(code, row["holder"], facts, snapshot)
-    except Exception:  # a row of another version, say: it must not keep the others from being read
-        log.exception("a line of the audit cannot be said", code=code, facts=facts)
-        sentence = code.replace(".", " ").replace("_", " ")
+    code, facts = row["code"], row["facts"] or {}
+    sentence = code.replace(".", " ").replace("_", " ")
+    if row["facts"] is None:
+        sentence = (
+            f"{sentence}; what else was written about this is damaged (row {row['id']} of the table event)"
+        )
+    else:
+        try:
+            sentence = told(code, row["holder"], facts, snapshot)
+        except Exception:  # a row of another version, say: it must not keep the others from being read
+            log.exception("a line of the audit cannot be said", code=code, facts=facts)
     time = datetime.fromtimestamp(row["wall_s"], UTC).isoformat(timespec="milliseconds")
     return EventLine(
         id=row["id"],
@@ -203,3 +207,12 @@ def _line(row: dict[str, Any], snapshot: Snapshot) -> EventLine:
         time=time.replace("+00:00", "Z"),
         sentence=sentence,
     )
+
+
+def _move(row: dict[str, Any], snapshot: Snapshot) -> SwapRow | None:
+    """None: it cannot be said."""
+    try:
+        return swap_row(row, snapshot)
+    except Exception:  # as above
+        log.exception("a move cannot be said", id=row["id"], facts=row["facts"])
+        return None
