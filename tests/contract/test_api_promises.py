@@ -261,15 +261,13 @@ async def test_of_two_that_move_at_the_same_time_the_later_is_told_the_new_order
     assert headers["etag"] == told["facts"]["etag"]
 
 
-async def test_of_several_only_the_first_that_moves_asks_for_the_order_that_was_seen(api: Served) -> None:
-    """Its own move makes another order; that is no reason to refuse the others."""
+async def test_several_are_one_command_with_the_order_that_was_seen(api: Served) -> None:
     who = await admin(api)
     seen = (await api.raw("GET", "/api/v1/queue"))[1]["etag"]
     move = {"target": ["j4", "j1"], "where": "top"}
     assert (await api.raw("POST", "/api/v1/queue/move", move, Authorization=who, If_Match=seen))[0] == 202
     assert api.inbox.given == [
-        MoveJob(target="j1", where="top", seen=api.hub.snapshot.queue["gpu"], by="token all"),
-        MoveJob(target="j4", where="top", by="token all"),
+        MoveJob(target="j4", behind=("j1",), where="top", seen=api.hub.snapshot.queue["gpu"], by="token all")
     ]
 
 

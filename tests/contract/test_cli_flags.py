@@ -134,7 +134,9 @@ async def test_a_dry_run_names_them_and_asks_nothing(api: Served, home: Path, li
 
 async def test_a_group_is_moved_in_its_own_order(api: Served, home: Path) -> None:
     assert (await headway(home, "move", "name=tw*", "--before", "j2", "-q")).stdout == "j3\nj4\n"
-    assert [one.target for one in api.inbox.given if isinstance(one, MoveJob)] == ["j3", "j4"]
+    assert [(one.target, *one.behind) for one in api.inbox.given if isinstance(one, MoveJob)] == [
+        ("j3", "j4")
+    ]
 
 
 async def test_a_group_is_waited_for(api: Served, home: Path) -> None:

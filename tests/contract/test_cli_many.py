@@ -71,8 +71,8 @@ async def test_a_dry_run_names_them_and_asks_nothing(api: Served, home: Path) ->
 async def test_several_keep_their_order_when_they_are_moved(api: Served, home: Path) -> None:
     await headway(home, "move", "j3", "j4", "--top")
     await headway(home, "move", "j3", "j4", "--before", "j2")
-    moved = [(c.target, c.where) for c in api.inbox.given if isinstance(c, MoveJob)]
-    assert moved == [("j4", "top"), ("j3", "top"), ("j3", "before"), ("j4", "before")]
+    moved = [(c.target, *c.behind, c.where) for c in api.inbox.given if isinstance(c, MoveJob)]
+    assert moved == [("j3", "j4", "top"), ("j3", "j4", "before")]
 
 
 async def test_clear_is_one_command_for_all_that_are_over(api: Served, home: Path) -> None:

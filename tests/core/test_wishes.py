@@ -270,8 +270,29 @@ def test_a_name_means_the_only_living_one() -> None:
     assert says(scene, SetWish(target="nobody", verb="hold")).code == "not_found"
 
 
+@pytest.mark.parametrize(
+    ("where", "other", "order"),
+    [
+        ("top", None, "j4 j2 j1 j3"),
+        ("bottom", None, "j1 j3 j4 j2"),
+        ("before", "j3", "j1 j4 j2 j3"),
+        ("after", "j1", "j1 j4 j2 j3"),
+    ],
+)
+def test_several_are_moved_as_one_in_the_order_named(where: Any, other: str | None, order: str) -> None:
+    scene = Scene(24)
+    for _ in range(4):
+        scene.queue()
+    seen = tuple(scene.s.queue["gpu"])
+    moved = MoveJob(target="j4", behind=("j2", "j4"), where=where, other=other, seen=seen)
+    assert says(scene, moved).accepted
+    assert [hid for _, hid in scene.s.queue["gpu"]] == order.split()
+    assert says(scene, moved).code == "order_changed"
+
+
 def test_nothing_is_half_done_when_refused() -> None:
     scene = Scene(24)
+    scene.queue()
     scene.queue()
     before = scene.s
     for command in (
@@ -280,6 +301,9 @@ def test_nothing_is_half_done_when_refused() -> None:
         AddJob(spec=job_spec(after_ok=("j1", "nobody"))),
         MoveJob(target="j1", where="before", other="nobody"),
         MoveJob(target="nobody", where="top"),
+        MoveJob(target="j1", behind=("nobody",), where="top"),
+        MoveJob(target="j2", behind=("j1",), where="before", other="j1"),
+        MoveJob(target="j2", behind=("j1",), where="top", seen=((0.0, "j1"), (1.0, "j2"))),
     ):
         assert not says(scene, command).accepted
         assert replace(scene.s, rev=before.rev) == before

@@ -60,11 +60,18 @@ class ClearJobs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveJob:
-    """`seen`: its lane as the asker saw it; another one refuses. None: whatever it is by now."""
+    """Several are moved as one: all of them, or none.
+
+    Attributes:
+        behind: those that come behind `target`, in their order.
+        seen: the lanes of all of them as the asker saw them, one behind the other; others refuse. None: whatever
+            they are by now.
+    """
 
     target: HolderId
     where: Literal["top", "bottom", "before", "after"]
     other: HolderId | None = None
+    behind: tuple[HolderId, ...] = ()
     seen: tuple[tuple[float, HolderId], ...] | None = None
     by: str = "unknown"
 

@@ -295,31 +295,53 @@ def _without_lost(job: Job, d: Draft) -> JobSpec:
 
 
 def _move_job(d: Draft, command: MoveJob) -> Reply:
-    """Moving by hand writes the rank key."""
-    job = resolve(d, command.target)
-    if not isinstance(job, Job):
-        return refused(d, job if isinstance(job, str) else "not_a_job", target=command.target)
+    """Moving by hand writes the rank key. All are looked at before the first is moved."""
+    jobs: dict[HolderId, Job] = {}
+    for target in (command.target, *command.behind):
+        job = resolve(d, target)
+        if not isinstance(job, Job):
+            return refused(d, job if isinstance(job, str) else "not_a_job", target=target)
+        if no := _stays(d, job, command):
+            return no
+        jobs[job.id] = job
+    lanes = dict.fromkeys(job.lane for job in jobs.values())
+    first = next(iter(jobs))
+    if command.seen is not None and tuple(entry for lane in lanes for entry in d.lane(lane)) != command.seen:
+        return refused(d, "order_changed", first, target=first)
+    for hid in reversed(jobs) if command.where in ("top", "after") else jobs:
+        _moved(d, hid, command)
+    return accepted(d, first, done=True)
+
+
+def _stays(d: Draft, job: Job, command: MoveJob) -> Reply | None:
+    """Why it cannot be moved."""
     if job.ended:
         return refused(d, "already_ended", job.id, target=job.id, ended=job.ended)
     if lane_of(job, job.id in d.pending) is None:
         return refused(d, "not_queued", job.id, target=job.id, state=job_state(job, d.pending.get(job.id)))
-    if command.seen is not None and tuple(d.lane(job.lane)) != command.seen:
-        return refused(d, "order_changed", job.id, target=job.id)
+    if command.where in ("top", "bottom"):
+        return None
+    other = resolve(d, command.other or "")
+    if isinstance(other, Job) and other.id == job.id:
+        return refused(d, "itself", job.id, target=job.id)
+    if isinstance(other, str) or line.place_of(d, job.lane, other) is None:
+        state = job_state(other, d.pending.get(other.id)) if isinstance(other, Job) else None
+        return refused(d, "not_queued", target=command.other, state=state)
+    return None
+
+
+def _moved(d: Draft, hid: HolderId, command: MoveJob) -> None:
+    job = d.holders[hid]
+    assert isinstance(job, Job)
     own = line.place_of(d, job.lane, job)
+    at = 0 if command.where == "top" else len(d.lane(job.lane)) - (own is not None)
     if command.where in ("before", "after"):
         other = resolve(d, command.other or "")
-        if isinstance(other, Job) and other.id == job.id:
-            return refused(d, "itself", job.id, target=job.id)
         there = None if isinstance(other, str) else line.place_of(d, job.lane, other)
-        if there is None:
-            state = job_state(other, d.pending.get(other.id)) if isinstance(other, Job) else None
-            return refused(d, "not_queued", target=command.other, state=state)
+        assert there is not None  # it was looked at
         at = there - (own is not None and own < there) + (command.where == "after")
-    else:
-        at = 0 if command.where == "top" else len(d.lane(job.lane)) - (own is not None)
     line.put_at(d, line.waits_from(d, job, d.now_s), at)
     d.event("job.moved", job.id, where=command.where, other=command.other, by=command.by)
-    return accepted(d, job.id, done=True)
 
 
 def _configure(d: Draft, command: Configure) -> Reply:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -55,27 +54,28 @@ async def move(
     peer: Annotated[Peer, Depends(peer_of)],
     if_match: IfMatch = None,
 ) -> Response:
-    """Put one queued job to the top, the bottom, or next to another; with If-Match only in the order that was seen."""
+    """Put queued jobs to the top, the bottom, or next to another, all or none; with If-Match only in the order seen."""
     snapshot = parts.hub.snapshot
     named = [body.target] if isinstance(body.target, str) else body.target
     targets = [find(snapshot, one, "job") for one in named]
     other = find(snapshot, body.other, "job") if body.other else None
     if if_match is not None and not matches(if_match, parts.order.of(snapshot.queue)):
         raise _changed(parts, targets[0])
-    # The first named comes first.
-    in_turn = targets[::-1] if body.where in ("top", "after") else targets
-    moves = [MoveJob(target=one, where=body.where, other=other, by=peer.name) for one in in_turn]
-    replies = []
-    if if_match is not None:  # the order that was seen is the one before the first of them moves
-        replies = [await parts.submit(replace(moves.pop(0), seen=_lane(snapshot, in_turn[0])))]
-        if replies[0].code == "order_changed":
-            raise _changed(parts, targets[0])
-        check(replies[0])
-    replies += await asyncio.gather(*map(parts.submit, moves))
-    for reply in replies:
-        check(reply)
+    seen = None if if_match is None else _lanes(snapshot, targets)
+    one = MoveJob(
+        target=targets[0],
+        behind=tuple(targets[1:]),
+        where=body.where,
+        other=other,
+        seen=seen,
+        by=peer.name,
+    )
+    reply = await parts.submit(one)
+    if reply.code == "order_changed":
+        raise _changed(parts, targets[0])
+    check(reply)
     first = targets[0]
-    return answer(Accepted, Accepted.of(replies[-1], first), 202, {"Location": f"/api/v1/jobs/{first}"})
+    return answer(Accepted, Accepted.of(reply, first), 202, {"Location": f"/api/v1/jobs/{first}"})
 
 
 @router.post("/queue/{verb}", status_code=202, response_model=Accepted)
@@ -93,14 +93,16 @@ async def hold(
 def _changed(parts: Parts, target: str) -> Refused:
     """With the order as it is now, and its mark: what the next try needs."""
     snapshot = parts.hub.snapshot
-    order = [hid for _, hid in _lane(snapshot, target)[:ORDER_SHOWN]]
+    order = [hid for _, hid in _lanes(snapshot, [target])[:ORDER_SHOWN]]
     etag = parts.order.of(snapshot.queue)
     return Refused("order_changed", refusal("order_changed", {}), target=target, etag=etag, order=order)
 
 
-def _lane(snapshot: Snapshot, target: str) -> Line:
-    job = snapshot.holders[target]
-    return snapshot.queue.get(job.lane, ()) if isinstance(job, Job) else ()
+def _lanes(snapshot: Snapshot, targets: Sequence[str]) -> Line:
+    """Of these jobs, one behind the other."""
+    jobs = [job for job in map(snapshot.holders.__getitem__, targets) if isinstance(job, Job)]
+    lanes = dict.fromkeys(job.lane for job in jobs)
+    return tuple(entry for lane in lanes for entry in snapshot.queue.get(lane, ()))
 
 
 @router.post("/mode", status_code=202, response_model=Accepted)
