@@ -32,3 +32,17 @@ async def test_two_headways_on_one_machine_do_not_log_each_other_out(api: Served
     for host, csrf in words.items():
         status, _, _ = await api.raw("POST", STOP, Host=host, Cookie=cookies, X_CSRF_Token=csrf)
         assert status == 202, host
+
+
+async def test_a_cookie_of_the_same_name_from_elsewhere_keeps_nobody_out(api: Served) -> None:
+    """Another server on this machine may set one, for a longer path say: it comes first then."""
+    await asyncio.to_thread(api.local.put, "/api/v1/pin", {"pin": PIN})
+    _, headers, body = await api.raw("POST", "/api/v1/session", {"pin": PIN})
+    ours, csrf = headers["set-cookie"].partition(";")[0], json.loads(body)["csrf"]
+    tossed = ours.partition("=")[0] + "=" + "0" * 48
+    for cookies in (f"{tossed}; {ours}", f"{ours}; {tossed}"):
+        assert (await api.raw("POST", STOP, Cookie=cookies, X_CSRF_Token=csrf))[0] == 202
+    assert (await api.raw("POST", STOP, Cookie=tossed, X_CSRF_Token=csrf))[0] == 401
+    ended = await api.raw("DELETE", "/api/v1/session", Cookie=f"{tossed}; {ours}", X_CSRF_Token=csrf)
+    assert ended[0] == 204
+    assert (await api.raw("POST", STOP, Cookie=ours, X_CSRF_Token=csrf))[0] == 401

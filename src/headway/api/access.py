@@ -54,8 +54,7 @@ class Access:
     def _peer(self, headers: Mapping[str, str]) -> Peer:
         if (said := headers.get("authorization")) is not None:
             return self._by_token(said)
-        secret = cookie(headers)
-        session = self.sessions.find(secret) if secret else None
+        session = next(filter(None, map(self.sessions.find, cookies(headers))), None)
         if session is not None:
             return Peer(name="page", via="pin", scopes=BY_PIN | {"look"}, csrf=session.csrf)
         return self._nobody
@@ -82,11 +81,11 @@ def cookie_name(headers: Mapping[str, str]) -> str:
     return f"{COOKIE}_{port if port.isdecimal() and port.isascii() else 80}"
 
 
-def cookie(headers: Mapping[str, str]) -> str | None:
-    """The secret of a page's session, if it brought one."""
+def cookies(headers: Mapping[str, str]) -> list[str]:
+    """What a page brought as the secret of its session.
+
+    Another server on this machine can set a cookie of the same name: which of them comes first is not ours to say.
+    """
     wanted = cookie_name(headers)
-    for part in headers.get("cookie", "").split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == wanted:
-            return value
-    return None
+    pairs = [part.strip().partition("=") for part in headers.get("cookie", "").split(";")]
+    return [value for name, _, value in pairs if name == wanted]

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import HTMLResponse
 from pydantic import Field, model_validator
 
-from headway.api.access import cookie, cookie_name
+from headway.api.access import cookie_name, cookies
 from headway.api.auth import SCOPES, Peer, ScopeWord, needs, peer_of
 from headway.api.bodies import TEXT, Body, one_of
 from headway.api.pages import Cursor, Limit, link, page
@@ -175,7 +175,7 @@ async def begin(request: Request, body: SessionBody, parts: PartsNow) -> Respons
 @router.delete("/api/v1/session", status_code=204, response_class=Response, openapi_extra=needs("read"))
 async def end(request: Request, parts: PartsNow) -> Response:
     """End the session of this page."""
-    if secret := cookie(request.headers):
+    for secret in cookies(request.headers):
         parts.access.sessions.end(secret)
     return Response(
         status_code=204, headers={"Set-Cookie": f"{cookie_name(request.headers)}=; Max-Age=0; {ATTRIBUTES}"}
