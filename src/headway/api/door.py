@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -23,6 +24,7 @@ from headway.api.once import KeyInvalid
 from headway.api.problems import answer_to
 from headway.errors import HeadwayError
 
+HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{0,5})?")
 BODY_MAX_BYTES, OPEN_BODY_MAX_BYTES = 32 * 1024 * 1024, 64 * 1024
 
 
@@ -174,23 +176,23 @@ def _foreign(headers: Mapping[str, str]) -> str | None:
         return "Sec-Fetch-Site"
     for name in ("origin", "referer"):
         given = headers.get(name)
-        if given is not None and _place(given) != headers.get("host", ""):
+        if given is not None and _place(given) != ("http", headers.get("host", "")):
             return name.capitalize()
     return None
 
 
-def _place(url: str) -> str | None:
+def _place(url: str) -> tuple[str, str] | None:
+    """Scheme, and host with port: another scheme is another page."""
     try:
-        return urlsplit(url).netloc
+        parts = urlsplit(url)
+        return parts.scheme, parts.netloc
     except ValueError:  # "http://[": no place of ours
         return None
 
 
 def _host_name(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "") if host else ""
-    except ValueError:
-        return ""
+    """Without its port; empty: it is not a host and a port, and nothing else."""
+    return found["name"].strip("[]").lower() if (found := HOST.fullmatch(host)) else ""
 
 
 def _bounded(receive: Receive, headers: Mapping[str, str], limit_bytes: int) -> Receive:
