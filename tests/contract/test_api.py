@@ -22,6 +22,7 @@ from headway.core.commands import (
     StartWindow,
     StopWindow,
 )
+from headway.core.past import Slice
 from headway.errors import StoreFailed
 from tests.parts.false_api import TRAIN, Clock, Served, made, serving, snapshot
 
@@ -92,6 +93,32 @@ READS = {
 async def test_reading(api: Served, path: str, holds: Callable[[Any], bool]) -> None:
     found = await api.get(path)
     assert holds(found), found
+
+
+@pytest.mark.parametrize(
+    ("service", "known", "status"),
+    [
+        ("old", {"requests"}, 200),
+        ("old", {"events"}, 200),
+        ("old", set(), 404),
+        ("chat", set(), 200),
+        ("j1", {"events"}, 404),
+    ],
+)
+async def test_what_is_known_of_a_service_that_is_gone_can_be_asked_for(
+    api: Served, service: str, known: set[str], status: int
+) -> None:
+    """Also where nothing of it is on this page."""
+
+    async def requests(asked: Slice) -> list[dict[str, Any]]:
+        return [{"id": 1, "service": asked.about}] if "requests" in known and not asked.failed else []
+
+    async def events(asked: Slice) -> list[dict[str, Any]]:
+        return [{"id": 1}] if "events" in known else []
+
+    api.reader.requests, api.reader.events = requests, events  # type: ignore[method-assign]
+    for query in ("", "&failed=true"):
+        assert (await api.raw("GET", f"/api/v1/requests?service={service}{query}"))[0] == status, query
 
 
 async def test_programs_and_an_installation_without_a_page_get_plain_text(api: Served) -> None:

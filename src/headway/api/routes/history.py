@@ -101,9 +101,10 @@ async def requests(
 
     `failed`: those that were not answered well, to the last byte.
     """
-    about = find(parts.hub.snapshot, service, "service") if service else None
-    asked = replace(_slice(after, before, limit, last), about=about, failed=failed)
+    asked = replace(_slice(after, before, limit, last), about=service or None, failed=failed)
     rows = await parts.reader.requests(asked)
+    if service and not rows and not await _is_gone(parts, service):
+        find(parts.hub.snapshot, service, "service")
     return answer(list[RequestRow], rows, headers=_more(request, rows, asked))
 
 
@@ -157,6 +158,14 @@ def _holder(parts: Parts, target: str | None) -> str | None:
         return target
     found = words.matching(parts.hub.snapshot, target, None)
     return found[0] if len(found) == 1 else target
+
+
+async def _is_gone(parts: Parts, holder: str) -> bool:
+    """Was it there, and is no more?"""
+    if holder in parts.hub.snapshot.holders:
+        return False
+    asked = Slice(about=holder, limit=1)
+    return bool(await parts.reader.requests(asked) or await parts.reader.events(asked))
 
 
 async def _was(parts: Parts, holder: str) -> bool:
