@@ -9,7 +9,7 @@ import pytest
 
 from headway.core.decide import decide
 from headway.core.facts import JobTold
-from headway.core.model import Job
+from headway.core.model import Job, Window
 from headway.core.timeline import MOST, Span, timeline
 from tests.core.make import T0_S, Scene, job_spec
 
@@ -103,6 +103,26 @@ def test_what_time_alone_does_not_start_has_no_time_and_takes_no_place(wish: str
         assert (found["stuck"].code, begins(found["stuck"])) == (code, (None, None, None))
     else:
         assert "stuck" not in found, "held jobs are in no line"
+
+
+@pytest.mark.parametrize("code", ["outside_window", "no_way_aside"])
+def test_while_no_window_is_to_come_who_waits_for_one_has_no_time_and_nobody_waits_for_it(code: str) -> None:
+    scene = Scene(24).ruled(max_active_jobs=1)
+    if code == "outside_window":
+        first = job_spec("first", running=14, placement="window")
+    else:
+        first = job_spec("first", running=14, steps_aside=False)
+        scene.service(form="stopped")
+    scene.job(first, "stopped", key=-1e9)
+    scene.job(job_spec("follows", running=1, placement="share", after=("first",)), "stopped", key=-1e8)
+    then(scene)
+    found = spans(scene)
+    assert (found["first"].code, begins(found["first"])) == (code, (None, None, None))
+    assert begins(found["follows"]) == (None, None, None)
+    assert begins(found["second"]) == (0.0, 0.0, 0.0)
+    window = Window(id="w1", kind="slow_wake", begin_s=T0_S + 500.0, end_s=T0_S + 900.0)
+    scene.s = replace(scene.s, windows=(window,))
+    assert spans(scene)["first"].begins_low_s == 500.0
 
 
 def test_only_the_first_of_a_long_line_are_guessed_and_the_rest_is_counted() -> None:

@@ -23,6 +23,7 @@ SHORTEST_S = 1.0  # what may be over at once takes its place all the same
 STUCK = frozenset(
     {"shadow", "held", "queue_held", "prod_only", "never_fits", "no_device", "after_gone", "after_failed"}
 )
+WINDOWED = frozenset({"outside_window", "no_way_aside"})  # nor these, while no window is known to come
 Three = tuple[float, float, float]  # earliest, expected, latest; seconds from now, inf: nobody knows
 
 
@@ -124,7 +125,7 @@ def _play(
 
 def _floor_s(holder: Holder, stays: list[_Stay], s: Snapshot, verdict: Verdict | None) -> float:
     """Not before its time has come, and those are over that it follows."""
-    if verdict is not None and verdict.code in STUCK:
+    if verdict is not None and _stuck(verdict):
         return inf
     floor_s = 0.0 if verdict is None or verdict.until_s is None else max(0.0, verdict.until_s - s.now_s)
     if isinstance(holder, Job) and holder.started_s is None:
@@ -134,6 +135,11 @@ def _floor_s(holder: Holder, stays: list[_Stay], s: Snapshot, verdict: Verdict |
                 ends = [stay.end_s for stay in stays if stay.holder.id == other.id]
                 floor_s = max(floor_s, *ends) if ends else inf
     return floor_s
+
+
+def _stuck(verdict: Verdict) -> bool:
+    """As things are it cannot start, whoever goes."""
+    return verdict.code in STUCK or (verdict.code in WINDOWED and verdict.until_s is None)
 
 
 def _first(
