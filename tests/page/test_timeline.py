@@ -1,5 +1,6 @@
 """What the Jobs tab says of one job and of the next hours."""
 
+import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -46,10 +47,72 @@ def test_the_next_hours_are_drawn_and_said_and_what_nobody_knows_is_said_to_be_s
     ask(brief, "/api/v1/queue/release")
     words.locator("li", has_text="brief").get_by_text("nobody knows when").wait_for()
     assert one.page.locator("svg rect.perhaps").count() > 0
+    assert one.page.locator(".row", has_text="talker").locator("rect.sure").count() == 1
     window = ask(brief, "/api/v1/windows", {"kind": "slow_wake", "for_s": 3600, "services": ["chat"]})["id"]
     words.locator("li", has_text="slow wake").get_by_text("is over in").wait_for()
     assert one.page.locator("svg rect.window.sure").count() == 1
     ask(brief, f"/api/v1/windows/{window}/stop")
+
+
+def span(hid: str, begins: tuple[float | None, ...], ends: tuple[float | None, ...], **given: object) -> Row:
+    times = {
+        f"{word}{name}_s": value
+        for word, three in (("begins", begins), ("ends", ends))
+        for name, value in zip(("_low", "", "_high"), three, strict=True)
+    }
+    plain = {"id": hid, "kind": "job", "name": hid, "state": "queued", "devices": [], "code": "behind"}
+    return {**plain, **times, **given}
+
+
+def test_what_runs_looks_otherwise_than_what_waits_and_the_axis_reaches_what_is_known(
+    world: Stack, visit: Come
+) -> None:
+    nobody = (None, None, None)
+    now, unknown, soon = (-60.0, -60.0, -60.0), (0.0, None, None), (0.0, 0.0, 0.0)
+    spans = [
+        span("runs", now, unknown, state="running"),
+        span("waits", unknown, unknown),
+        span("late", (1440.0, None, None), unknown),
+        span("planned", (1400.0, 1500.0, 1600.0), (2000.0, 2400.0, 3000.0)),
+        span("never", nobody, nobody),
+        span("longer", soon, (200_000.0, 200_000.0, 200_000.0)),
+    ]
+
+    def told(rows: list[Row]) -> tuple[Visit, Callable[[str], tuple[list[str], list[float], str]]]:
+        one, body = visit(), json.dumps({"spans": rows, "more": 0})
+        one.page.route(
+            "**/api/v1/timeline", lambda way: way.fulfill(body=body, content_type="application/json")
+        )
+        one.open_tab("jobs")
+        one.page.locator(f".row[data-id={rows[0]['id']}]").wait_for()
+
+        def drawn(hid: str) -> tuple[list[str], list[float], str]:
+            row = one.page.locator(f".row[data-id={hid}]")
+            looks, places = list[str](), list[float]()
+            for rect in row.locator("rect").all():
+                looks.append((rect.get_attribute("class") or "").split()[1])
+                left = float(rect.get_attribute("x") or 0)
+                places += [left, left + float(rect.get_attribute("width") or 0)]
+            return looks, places, row.locator(".beyond").text_content() or ""
+
+        return one, drawn
+
+    one, drawn = told(spans[:5])
+    assert (drawn("runs")[0], drawn("runs")[2]) == (["sure", "perhaps"], "?")
+    assert (drawn("waits")[0], drawn("waits")[2]) == (["perhaps"], "?")
+    looks, places, beyond = drawn("late")
+    assert looks == ["perhaps"] and places[0] < places[1] - 50 and beyond == "?"
+    looks, places, beyond = drawn("planned")
+    assert (looks, beyond) == (["perhaps", "later", "perhaps"], "")
+    assert places[-1] < drawn("runs")[1][-1], "the latest end lies before the edge"
+    assert drawn("never") == ([], [], "")
+    axis = one.page.locator(".picture").evaluate(
+        "one => [one.querySelector('svg'), ...one.querySelectorAll('.axis')]"
+        ".map(part => part.getBoundingClientRect().right)"
+    )
+    assert max(axis[1:]) <= axis[0], "no time is cut"
+    _, drawn = told(spans)
+    assert drawn("longer")[2] == "▸", "cut by the edge: it goes on"
 
 
 def test_it_says_of_a_job_why_what_would_help_its_memory_and_its_runs(world: Stack, visit: Come) -> None:
