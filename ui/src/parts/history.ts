@@ -4,7 +4,7 @@ import type { MemoryBucket, MemoryHolder, MemoryOverTime, Share } from "../api"
 import { label } from "../words"
 import { huesOf } from "./hues"
 
-const SHOWN = 6 // holders with an area of their own: as many as there are colours
+const SHOWN = 6 // holders with an area of their own, and all who are there now
 
 /** One area of the chart. `of` reads its bytes from a bucket. */
 export interface Layer {
@@ -15,11 +15,15 @@ export interface Layer {
   busy: ((bucket: MemoryBucket) => number) | null
 }
 
-/** From the bottom up: who held most, the others as one, and what is not ours. Many jobs are one by their name. */
+/** From the bottom up: who held most, the others as one, and what is not ours. Many jobs that went are one by their name. */
 export function layers(found: MemoryOverTime, here: readonly Share[]): Layer[] {
-  const groups = grouped(found.holders)
-  const rest = groups.slice(SHOWN).flat()
-  const made = coloured(groups.slice(0, SHOWN), new Set(here.map((one) => one.id)))
+  const now = new Set(here.map((one) => one.id))
+  const groups = grouped(found.holders, now)
+  const own = new Set([...groups.filter(([one]) => now.has(one!.id)), ...groups].slice(0, Math.max(SHOWN, now.size)))
+  const shown = groups.filter((ones) => own.has(ones))
+  const rest = groups.filter((ones) => !own.has(ones)).flat()
+  const colours = huesOf(`chart ${found.device}`, shown.map((ones) => ones[0]!.id))
+  const made = shown.map((ones, n) => layer(ones, colours[n]!))
   if (rest.length) {
     const name = rest.length === 1 ? label(rest[0]!) : `${rest.length} others`
     made.push({ ...layer(rest, "color-mix(in srgb, var(--soft) 60%, var(--card))"), key: "/rest", name, busy: null })
@@ -30,23 +34,15 @@ export function layers(found: MemoryOverTime, here: readonly Share[]): Layer[] {
   return made
 }
 
-function grouped(holders: MemoryHolder[]): MemoryHolder[][] {
+/** Who is there now is in the bar too, in a colour of its own, and so in no group. */
+function grouped(holders: MemoryHolder[], now: Set<string>): MemoryHolder[][] {
   if (holders.length <= SHOWN) return holders.map((one) => [one])
   const groups = new Map<string, MemoryHolder[]>()
   for (const one of holders) {
-    const key = one.kind === "job" ? `job ${one.name}` : one.id
+    const key = one.kind === "job" && !now.has(one.id) ? `job ${one.name}` : one.id
     groups.set(key, [...(groups.get(key) ?? []), one])
   }
   return [...groups.values()]
-}
-
-/** Who is there now has the colour that it has above; the others have what is left. */
-function coloured(groups: MemoryHolder[][], here: Set<string>): Layer[] {
-  const ids = groups.map((ones) => (ones.find((one) => here.has(one.id)) ?? ones[0]!).id)
-  const first = ids.filter((id) => here.has(id))
-  const order = [...first, ...ids.filter((id) => !here.has(id))]
-  const colours = huesOf(order)
-  return groups.map((ones, n) => layer(ones, colours[order.indexOf(ids[n]!)]!))
 }
 
 function layer(ones: MemoryHolder[], colour: string): Layer {

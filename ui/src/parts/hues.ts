@@ -1,25 +1,35 @@
 // The colour of a holder, wherever it is shown.
 
-const HUES = 6
-const seen = new Map<string, number>()
+const HUES = 12 // of the style sheet; who comes when all of them are in sight gets one that is made
+const TURN = 137.508 // degrees: neighbours in this row are far from each other
 
-function numberOf(id: string): number {
-  if (!seen.has(id)) seen.set(id, seen.size)
-  return seen.get(id)! % HUES
+const numbers = new Map<string, number>()
+const owners = new Map<number, string>() // who had a colour last; the one longest ago comes first
+const pictures = new Map<string, string[]>() // who is in sight, by picture
+
+const cssOf = (number: number) => (number < HUES ? `var(--hue-${number})` : `hsl(${((number * TURN) % 360).toFixed(0)} 45% 50%)`)
+
+/** The first that nobody had, else the one that was out of sight for longest. */
+function unused(seen: Set<string>): number {
+  for (let number = 0; number < HUES; number++) if (!owners.has(number)) return number
+  for (const [number, owner] of owners) if (!seen.has(owner)) return number
+  return owners.size
 }
 
-/** A holder keeps its colour while the page is open, wherever it goes. */
-export function hueOf(id: string): string {
-  return `var(--hue-${numberOf(id)})`
-}
-
-/** The colours of some that are shown in one picture: each has its own, unless one before it has that already. */
-export function huesOf(ids: string[]): string[] {
-  const taken = new Set<number>()
+/**
+ * The colours of those in one picture. A holder keeps its colour while the page is open, in every picture, and no two
+ * that are in sight have the same one. Only who comes back to find it given to another in sight gets a new one.
+ */
+export function huesOf(picture: string, ids: string[]): string[] {
+  pictures.set(picture, ids)
+  const seen = new Set([...pictures.values()].flat())
   return ids.map((id) => {
-    let number = numberOf(id)
-    while (taken.has(number) && taken.size < HUES) number = (number + 1) % HUES
-    taken.add(number)
-    return `var(--hue-${number})`
+    let number = numbers.get(id)
+    const owner = number === undefined ? undefined : owners.get(number)
+    if (number === undefined || (owner !== id && seen.has(owner!))) number = unused(seen)
+    numbers.set(id, number)
+    owners.delete(number)
+    owners.set(number, id)
+    return cssOf(number)
   })
 }
