@@ -8,6 +8,7 @@ import type { Layer } from "./history"
 
 const STRIP = 11 // CSS pixels of a model's strip, and the room to the next
 const GAP = 4
+const PALEST = 0.4
 const AXIS = 26
 const LEFT = 62
 const HEIGHT = 170
@@ -107,8 +108,8 @@ export class Plot {
         y: { range: (_, __, most) => [0, this.#found.total_bytes ?? (most || GIB)] },
       },
       axes: [
-        { stroke: text, grid: line, ticks: line, space: 60, size: () => this.#height() - HEIGHT + AXIS, values: (_, at) => this.#times(at) },
-        { stroke: text, grid: line, ticks: line, size: LEFT, incrs: TICKS, values: (_, at) => at.map(size) },
+        { stroke: text, grid: line, ticks: { ...line, size: 5 }, gap: 3, space: 60, size: () => this.#height() - HEIGHT + AXIS, values: (_, at) => this.#times(at) },
+        { stroke: text, grid: line, ticks: { show: false }, size: LEFT, incrs: TICKS, values: (_, at) => at.map(size) },
       ],
       series: [{}, ...areas, { paths: stepped, points: { show: false }, width: 1, stroke: () => this.colour("var(--text)") }],
       hooks: { draw: [(plot) => this.#strips(plot)], setCursor: [(plot) => pointed(this.#at(plot))] },
@@ -128,7 +129,7 @@ export class Plot {
     return this.#found.buckets.find((bucket) => bucket.at_s <= s && s < bucket.at_s + this.#found.step_s) ?? null
   }
 
-  /** Under the times: how much of each bucket a model was busy, as a bar of that height. */
+  /** Under the times: when a model was busy, the paler the less of that time. */
   #strips(plot: uPlot): void {
     const { ctx } = plot
     const dots = uPlot.pxRatio
@@ -143,10 +144,13 @@ export class Plot {
       ctx.fillRect(plot.bbox.left, top, plot.bbox.width, STRIP * dots)
       ctx.fillStyle = this.colour(one.colour)
       for (const bucket of this.#found.buckets) {
-        const high = one.busy!(bucket) * STRIP * dots
+        const share = one.busy!(bucket)
+        if (!share) continue
         const from = x(bucket.at_s)
-        ctx.fillRect(from, top + STRIP * dots - high, Math.max(dots, x(bucket.at_s + this.#found.step_s) - from), high)
+        ctx.globalAlpha = PALEST + (1 - PALEST) * share
+        ctx.fillRect(from, top, Math.max(2 * dots, x(bucket.at_s + this.#found.step_s) - from), STRIP * dots)
       }
+      ctx.globalAlpha = 1
       ctx.fillStyle = this.colour("var(--soft)")
       ctx.fillText("busy", plot.bbox.left - 8 * dots, top + (STRIP / 2) * dots)
       top += (STRIP + GAP) * dots
