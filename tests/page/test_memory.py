@@ -3,9 +3,10 @@
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.stack import Stack
 from tests.page.visit import Visit
@@ -23,6 +24,32 @@ DRAWN = """(chart) => {
         if (data[at + 3] === 255) seen[colour] = (seen[colour] ?? 0) + 1
     }
     return seen
+}"""
+
+STRIP = """(chart) => {
+    const canvas = chart.querySelector("canvas")
+    const over = chart.querySelector(".u-over").getBoundingClientRect()
+    const box = canvas.getBoundingClientRect()
+    const dots = canvas.width / box.width
+    const probe = document.createElement("span")
+    probe.style.color = "var(--sunk)"
+    document.body.append(probe)
+    const track = getComputedStyle(probe).color
+    probe.remove()
+    const top = Math.round((over.bottom - box.top + 31) * dots)
+    const data = canvas.getContext("2d").getImageData(0, top, canvas.width, 1).data
+    const at = (x) => `rgb(${data[4 * x]}, ${data[4 * x + 1]}, ${data[4 * x + 2]})`
+    const right = canvas.width - Array.from({ length: canvas.width }, (_, n) => at(canvas.width - 1 - n)).indexOf(track)
+    const x = Math.round((over.left - box.left + 4) * dots)
+    const column = canvas.getContext("2d").getImageData(x, 0, 1, canvas.height).data
+    const colour = (y) => column.slice(4 * y, 4 * y + 4).join()
+    let [low, high] = [top, top]
+    while (colour(low + 1) === colour(top)) low++
+    while (colour(high - 1) === colour(top)) high--
+    let left = 0
+    while (left < canvas.width && data[4 * left + 3] !== 255) left++
+    return { left: left / dots, right: right / dots, high: (low - high + 1) / dots,
+             plot: { left: over.left - box.left, right: over.right - box.left } }
 }"""
 
 
@@ -135,6 +162,80 @@ def test_a_device_that_could_not_be_read_for_a_while_leaves_a_gap(kept: Stack, v
     assert 0.75 * third < drawn < 1.3 * third, (drawn, third, high)
 
 
+def shown(one: Visit, found: dict[str, Any], holders: list[str], **given: Any) -> Page:
+    """The chart with these holders, whatever there was; each held 1 GiB, and was busy half of the time."""
+    step_s = found["step_s"]
+    bucket = {
+        "looks": step_s,
+        "used_bytes": len(holders) << 30,
+        "peak_bytes": len(holders) << 30,
+        "foreign_bytes": 0,
+        "busy": dict.fromkeys(holders, 0.5),
+        "bytes": dict.fromkeys(holders, 1 << 30),
+        **given,
+    }
+    body = {
+        **found,
+        "buckets": [{**bucket, "at_s": found["from_s"] + n * step_s} for n in range(10)],
+        "holders": [{"id": hid, "kind": "service", "name": hid} for hid in holders],
+    }
+    one.page.unroute(ASKS)
+    one.page.route(ASKS, lambda route: route.fulfill(body=json.dumps(body), content_type="application/json"))
+    return one.page
+
+
+def fills(place: Locator) -> dict[str, str]:
+    """The colour of each of a list, by its first word."""
+    return {
+        line.inner_text().split()[0]: line.locator("rect").first.evaluate("one => getComputedStyle(one).fill")
+        for line in place.locator("li:has(rect)").all()
+    }
+
+
+def test_a_holder_keeps_its_colour_and_nobody_in_sight_has_it_too(kept: Stack, visit: Come) -> None:
+    found = kept.client.get("/api/v1/devices/sim0/memory")
+    one = visit()
+    page = chart(one.page)
+    bar = fills(page.locator(".legend"))
+    job = kept.api("/api/v1/jobs/talker")["id"]
+    assert {"chat", "talker"} <= bar.keys() and len(set(bar.values())) == len(bar)
+    for turn, button in enumerate(("6 hours", "24 hours", "3 days", "7 days", "1 hour")):
+        others = [f"old{turn}-{n}" for n in range(4)]
+        shown(one, found, [*others, "chat", job])
+        page.get_by_role("group", name="Memory over time").get_by_role("button", name=button).click()
+        page.locator(".key").get_by_text(others[0]).wait_for()
+        key = fills(page.locator(".key"))
+        assert key.keys() >= {*others, "chat", job}
+        assert len(set(key.values())) == len(key), "no two share one"
+        assert (key["chat"], key[job]) == (bar["chat"], bar["talker"])
+        assert fills(page.locator(".legend")) == bar
+
+
+def test_the_strip_of_a_busy_model_is_as_wide_as_the_plot_and_full_where_it_was_busy(
+    kept: Stack, visit: Come
+) -> None:
+    found = kept.client.get("/api/v1/devices/sim0/memory")
+    one = visit()
+    shown(one, found, ["chat"])
+    one.page.reload()
+    place = chart(one.page).locator(".chart")
+    ends = place.evaluate(STRIP)
+    assert abs(ends["left"] - ends["plot"]["left"]) <= 1 and abs(ends["right"] - ends["plot"]["right"]) <= 1
+    assert ends["high"] >= 10, ends
+
+
+def test_it_says_over_how_long_something_was_measured(kept: Stack, visit: Come) -> None:
+    found = kept.client.get("/api/v1/devices/sim0/memory")
+    one = visit()
+    shown(one, found, ["chat"], looks=60)
+    one.page.reload()
+    chart(one.page).locator(".key").get_by_text("10 min measured").wait_for()
+    looks = (found["to_s"] - found["from_s"]) / 10
+    shown(one, found, ["chat"], looks=looks)
+    one.page.reload()
+    chart(one.page).locator(".key").get_by_text("means over the last 1 hour").wait_for()
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_axe_finds_nothing(kept: Stack, visit: Come, theme: str) -> None:
     one = visit(color_scheme=theme)
@@ -150,6 +251,12 @@ def test_nothing_scrolls_sideways_on_a_phone(kept: Stack, visit: Come) -> None:
     page.set_viewport_size({"width": 360, "height": 740})
     chart(page).get_by_text("As a table").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    place = page.get_by_role("region", name="Memory of sim0 over time")
+    hint = page.get_by_text("scrolls sideways")
+    hint.wait_for()
+    assert place.get_attribute("tabindex") == "0", "the keyboard reaches it"
+    place.evaluate("one => one.scrollLeft = one.scrollWidth")
+    hint.wait_for(state="detached")
 
 
 def test_its_colours_follow_the_theme(kept: Stack, visit: Come) -> None:

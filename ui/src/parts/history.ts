@@ -1,7 +1,7 @@
 // What the API tells of memory over time, as the chart and the table want it.
 
 import type { MemoryBucket, MemoryHolder, MemoryOverTime, Share } from "../api"
-import { label } from "../words"
+import { duration, label } from "../words"
 import { huesOf } from "./hues"
 
 const SHOWN = 6 // holders with an area of their own, and all who are there now
@@ -19,7 +19,8 @@ export interface Layer {
 export function layers(found: MemoryOverTime, here: readonly Share[]): Layer[] {
   const now = new Set(here.map((one) => one.id))
   const groups = grouped(found.holders, now)
-  const own = new Set([...groups.filter(([one]) => now.has(one!.id)), ...groups].slice(0, Math.max(SHOWN, now.size)))
+  const first = groups.filter(([one]) => now.has(one!.id))
+  const own = new Set([...first, ...groups.filter((ones) => !first.includes(ones)).slice(0, Math.max(0, SHOWN - first.length))])
   const shown = groups.filter((ones) => own.has(ones))
   const rest = groups.filter((ones) => !own.has(ones)).flat()
   const colours = huesOf(`chart ${found.device}`, shown.map((ones) => ones[0]!.id))
@@ -61,6 +62,14 @@ function layer(ones: MemoryHolder[], colour: string): Layer {
 export function mean(found: MemoryOverTime, of: (bucket: MemoryBucket) => number): number {
   const looks = found.buckets.reduce((sum, bucket) => sum + bucket.looks, 0)
   return found.buckets.reduce((sum, bucket) => sum + of(bucket) * bucket.looks, 0) / (looks || 1)
+}
+
+const ALL = 0.95 // of a range: what lacks is a moment here and there
+
+/** Over how long the means are: the range, or as much of it as the device could be read. */
+export function over(found: MemoryOverTime, range: string): string {
+  const measuredS = found.buckets.reduce((sum, bucket) => sum + bucket.looks, 0)
+  return measuredS < ALL * (found.to_s - found.from_s) ? `${duration(measuredS)} measured in the last ${range}` : `the last ${range}`
 }
 
 export function percent(share: number): string {
