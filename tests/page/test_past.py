@@ -171,17 +171,45 @@ def test_days_are_drawn_and_told_as_a_table(past: Stack, world: Stack, visit: Co
     assert one.page.get_by_role("img", name="by day").count() == 4
     one.page.get_by_text("As a table").click()
     rows = one.page.get_by_role("region", name="Days").locator("tbody tr")
-    assert rows.count() == 7
+    assert rows.count() == 1, "nothing is said of days before days were kept"
+    one.page.get_by_text("Days are kept since").wait_for()
+    budget = world.api("/api/v1/services/chat")["budget"]
+    one.page.get_by_text(f"promised: at most {budget['max_share'] * 100:.0f} %").wait_for()
     (today,) = world.api("/api/v1/days", last=1)
     cells = rows.nth(0).locator("th, td").all_inner_texts()
     assert cells[0] == today["day"] and int(cells[3]) >= 3 and int(cells[6]) >= 1 and int(cells[7]) >= 1
     one.page.get_by_role("button", name="90 days").click()
-    assert rows.count() == 90 and "days=90" in one.page.url
+    assert "days=90" in one.page.url
+    assert one.page.get_by_role("img", name="by day").first.locator("g").count() == 90
     with one.page.expect_download() as download:
         one.page.get_by_role("button", name="Save as CSV").click()
     download.value.save_as(tmp_path / "days.csv")
     (line,) = csv.DictReader(io.StringIO((tmp_path / "days.csv").read_text()))
     assert line["day"] == today["day"]
+
+
+def test_a_promise_is_said_and_drawn_where_the_bars_still_are_seen(
+    past: Stack, world: Stack, visit: Come
+) -> None:
+    budget = world.api("/api/v1/services/chat")["budget"]
+    (today,) = world.api("/api/v1/days", last=1)
+    share, mean_s = budget["max_share"] / 2, budget["max_mean_s"] / 1000
+    day = {**today, "requests": 1000, "waited": 1000 * share, "waited_s": 1000 * mean_s}
+    one = visit()
+    one.page.route(
+        "**/api/v1/days?*",
+        lambda way: way.fulfill(body=json.dumps([day]), content_type="application/json"),
+    )
+    one.open_tab("history/days")
+    near = one.page.get_by_role("img", name="Requests that waited")
+    near.wait_for()
+    assert near.locator("line.promise").get_attribute("y1") == "0"
+    bar = near.locator("g").last.locator("rect").last
+    assert float(bar.get_attribute("height") or 0) == pytest.approx(50)
+    far = one.page.get_by_role("img", name="Mean wait")
+    assert far.locator("line.promise").count() == 0
+    assert one.page.get_by_text("promised: at most").count() == 2
+    assert one.page.get_by_text("highest day").count() == 4
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
