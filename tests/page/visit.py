@@ -42,7 +42,7 @@ class Visit:
 
     def live(self) -> None:
         """Wait until the stream has told everything."""
-        self.page.locator("[data-live=true]").wait_for()
+        self.page.locator("[data-link=connected]").wait_for()
         self.page.locator("main h2").first.wait_for(state="attached")
 
     def open_tab(self, path: str) -> None:

@@ -5,11 +5,14 @@ import { ask, read } from "./ask"
 
 type Rows = "services" | "running" | "queued" | "leases" | "gate" | "host"
 export type Head = Omit<Overview, Rows>
+/** `quiet`: the connection is there, and nothing comes by it. */
+export type Link = "connecting" | "connected" | "quiet" | "away" | "denied"
 type Stamped = JobRow | ServiceRow | LeaseRow | DeviceRow | Head
 
 const RETRY_MS = 2000
 const TICK_MS = 1000
 const HIDDEN_MS = 5000
+const QUIET_MS = 5000 // a daemon that lives tells its board at least once a second
 const QUEUE_SHOWN = 50
 const REST = ["held", "queued", "done", "failed", "cancelled", "lost"] // of a job that has no process and no move
 
@@ -28,10 +31,18 @@ class Board {
   running = $state.raw<JobRow[]>([])
   queued = $state.raw<JobRow[]>([])
   gate = $state.raw<string | null>(null)
-  live = $state(false)
   denied = $state(false)
-  lostMs = $state(0)
   nowMs = $state(performance.now())
+  /** When the last news came. */
+  heardMs = $state(performance.now())
+  #open = $state(false)
+  link: Link = $derived.by(() => {
+    if (this.denied) return "denied"
+    if (!this.head) return "connecting"
+    if (!this.#open) return "away"
+    return this.nowMs - this.heardMs > QUIET_MS ? "quiet" : "connected"
+  })
+  live = $derived(this.link === "connected")
   /** Every job that was told of since the last snapshot, for whoever shows lists of them. */
   told = new Map<string, JobRow>()
   /** Counts the batches: a list that shows `told` looks at it again. */
@@ -43,9 +54,14 @@ class Board {
   #looks = 0
   #life = ""
 
+  /** Until when ages count on: what nobody tells of any more stays as it was told. */
+  get untilMs(): number {
+    return Math.min(this.nowMs, this.heardMs + QUIET_MS)
+  }
+
   /** Seconds that a row told of, counted on since it came. */
   since(row: object, seconds: number | null): number | null {
-    return seconds === null ? null : seconds + (this.nowMs - (cameMs.get(row) ?? this.nowMs)) / 1000
+    return seconds === null ? null : seconds + Math.max(0, this.untilMs - (cameMs.get(row) ?? this.untilMs)) / 1000
   }
 
   start(): void {
@@ -74,8 +90,7 @@ class Board {
     this.#source?.close()
     const source = (this.#source = new EventSource("api/v1/events"))
     source.onerror = () => {
-      if (this.live) this.lostMs = performance.now()
-      this.live = false
+      this.#open = false
       if (source.readyState === EventSource.CLOSED && source === this.#source) void this.#again()
     }
     source.addEventListener("snapshot", (event) => this.#snapshot(event as MessageEvent<string>))
@@ -99,10 +114,10 @@ class Board {
   }
 
   #alive(event: MessageEvent<string>): void {
-    this.live = true
+    this.#open = true
     this.denied = false
     this.#life = event.lastEventId.split(".")[0] ?? ""
-    this.nowMs = performance.now()
+    this.nowMs = this.heardMs = performance.now()
     this.batch += 1
   }
 

@@ -19,7 +19,7 @@ class Waiting {
 
   /** Seconds of a row, counted on since it came. */
   now(seconds: number): number {
-    return seconds + Math.max(0, board.nowMs - this.#cameMs) / 1000
+    return seconds + Math.max(0, board.untilMs - this.#cameMs) / 1000
   }
 
   /** Called with each batch of the stream, and each second. */
