@@ -136,6 +136,7 @@ def change_what_headway_does(scene: Scene) -> None:
         return scene.world.api("/api/v1/status")[key]
 
     press("Only watch")
+    scene.agree("Only watch")
     scene.world.wait(lambda: status("mode") == "shadow", "shadow")
     press("Go live")
     scene.agree("Go live")

@@ -129,6 +129,10 @@ def test_the_mode_and_prod_only_are_asked_about_before_they_change(world: Stack,
     one.page.get_by_role("button", name="End prod only").click()
     one.page.get_by_role("button", name="Prod only", exact=True).wait_for()
     one.page.get_by_role("button", name="Only watch").click()
+    one.page.get_by_role("dialog").get_by_role("button", name="Leave it").click()
+    assert world.api("/api/v1/status")["mode"] == "live"
+    one.page.get_by_role("button", name="Only watch").click()
+    one.page.get_by_role("dialog").get_by_role("button", name="Only watch").click()
     one.page.get_by_role("button", name="Go live").click()
     one.page.get_by_role("dialog").get_by_role("button", name="Go live").click()
     one.page.get_by_role("button", name="Only watch").wait_for()
