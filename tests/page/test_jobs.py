@@ -113,6 +113,20 @@ def test_a_job_that_would_lose_its_work_is_started_anyway_only_when_that_is_said
     world.post(f"/api/v1/jobs/{made}/cancel")
 
 
+def test_now_says_how_many_jobs_failed_and_leads_to_them(world: Stack, visit: Come) -> None:
+    made = world.post("/api/v1/jobs", {"argv": ["false"], "name": "broken", "gpus": 0, "gpu": 0})["id"]
+    world.wait_job(made, "failed")
+    one = visit()
+    one.page.get_by_role("link", name="in the last 24 h").click()
+    one.page.locator("tbody tr", has_text="broken").wait_for()
+    states = one.page.get_by_role("group", name="States")
+    known = world.api("/api/v1/status")["ended"]["failed"]
+    states.get_by_role("button", name=f"failed {known}", exact=True).wait_for()
+    world.post("/api/v1/select/clear", {"targets": [made]})
+    rest = f"failed {known - 1}" if known > 1 else "failed"
+    states.get_by_role("button", name=rest, exact=True).wait_for()
+
+
 def test_a_recipe_is_added_with_the_fields_of_the_api(world: Stack, visit: Come) -> None:
     one = opened(visit)
     one.unlock()

@@ -385,6 +385,8 @@ export interface Overview {
   jobs: Record<string, number>
   troubles: Trouble[]
   order: string | null
+  ended: Record<string, number>
+  wrong_24h: number
   services: ServiceRow[]
   running: JobRow[]
   queued: JobRow[]

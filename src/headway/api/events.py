@@ -89,7 +89,13 @@ def _news(parts: Parts, seen: int) -> bytes:
 
 def _head(parts: Parts) -> rows.Head:
     head = view.head(parts.hub.snapshot)
-    return replace(head, devices=parts.named(head.devices), order=parts.order.of(parts.hub.snapshot.queue))
+    return replace(
+        head,
+        devices=parts.named(head.devices),
+        order=parts.order.of(parts.hub.snapshot.queue),
+        ended=parts.over.of(parts.hub),
+        wrong_24h=parts.over.wrong_in_a_day(parts.hub),
+    )
 
 
 def _changes(parts: Parts, seen: int) -> list[bytes] | None:

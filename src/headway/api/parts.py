@@ -14,6 +14,7 @@ from pydantic import TypeAdapter
 
 from headway.api.access import Access
 from headway.api.others import Others
+from headway.api.over import Over
 from headway.api.pages import OrderMark
 from headway.api.web import Page
 from headway.core import rows, view, words
@@ -101,6 +102,7 @@ class Parts:
     test_alert: Callable[[], Awaitable[list[AlertSent]]] = _nobody
     life: str = field(default_factory=lambda: secrets.token_hex(4))  # revisions begin anew with each daemon
     order: OrderMark = field(default_factory=OrderMark)
+    over: Over = field(default_factory=Over)
     batches: Batches = field(default_factory=Batches)
     closing: list[bool] = field(default_factory=lambda: [False])  # set to [True] when the server stops
     viewers: set[object] = field(default_factory=set)  # one for each event stream that is read
@@ -117,6 +119,8 @@ class Parts:
             host=self.host(),
             devices=self.named(shown.devices),
             order=self.order.of(self.hub.snapshot.queue),
+            ended=self.over.of(self.hub),
+            wrong_24h=self.over.wrong_in_a_day(self.hub),
         )
 
     def named(self, devices: tuple[rows.DeviceRow, ...]) -> tuple[rows.DeviceRow, ...]:

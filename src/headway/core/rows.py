@@ -277,6 +277,8 @@ class Head:
     jobs: Mapping[str, int]  # how many in each state; ended ones are not counted
     troubles: tuple[Trouble, ...]
     order: str | None = None  # the mark of the queue's order, as the ETag of /api/v1/queue
+    ended: Mapping[str, int] = field(default_factory=dict)  # how many jobs are over, by how they ended
+    wrong_24h: int = 0  # jobs that failed or were lost in the last 24 hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
