@@ -113,6 +113,25 @@ def test_a_job_that_would_lose_its_work_is_started_anyway_only_when_that_is_said
     world.post(f"/api/v1/jobs/{made}/cancel")
 
 
+def test_the_keys_work_on_a_page_that_was_just_opened(queue: Stack, visit: Come) -> None:
+    one = opened(visit, "?state=queued")
+    one.unlock()
+    one.page.get_by_role("button", name="Lock", exact=True).wait_for()
+    one.page.evaluate("document.activeElement.blur()")
+    for wanted in ("render", "train"):
+        one.page.keyboard.press("j")
+        one.page.locator("tr:focus", has_text=wanted).wait_for()
+    one.page.keyboard.press("Alt+ArrowUp")
+    until(queue, one, ["train", "render", "nightly"])
+    one.page.keyboard.press("/")
+    one.page.keyboard.type("night")
+    one.page.wait_for_url("**q=night**")
+    one.page.keyboard.press("Escape")
+    one.page.wait_for_url(lambda url: "q=" not in url)
+    one.page.keyboard.press("?")
+    one.page.get_by_role("heading", name="Keys").wait_for()
+
+
 def test_now_says_how_many_jobs_failed_and_leads_to_them(world: Stack, visit: Come) -> None:
     made = world.post("/api/v1/jobs", {"argv": ["false"], "name": "broken", "gpus": 0, "gpu": 0})["id"]
     world.wait_job(made, "failed")
