@@ -81,8 +81,7 @@ class Board {
     }
     this.#leaving = setTimeout(() => {
       this.#source?.close()
-      this.live = false
-      this.lostMs = performance.now()
+      this.#open = false
     }, HIDDEN_MS)
   }
 

@@ -1,10 +1,13 @@
 // Who this page is to the daemon: reading is open, a change asks for the PIN once.
 
 import type { Problem, SessionBegun, Who } from "../api"
-import { read } from "./ask"
+import { ask } from "./ask"
+import { board } from "./board.svelte"
 
 const LONGEST_MS = 40_000 // a daemon that hangs is said to
 const KEPT = "headway_csrf" // `headway open` leaves it there too
+
+export const letIn = (who: Who | null) => who?.via === "pin" || who?.via === "token"
 
 /** What the daemon said no to, in its own words. */
 export class Refused extends Error {
@@ -20,10 +23,27 @@ class Session {
   asking = $state(false)
   error = $state("")
   who = $state.raw<Who | null>(null)
+  /** That there was a session, and why it is over. `seen`: this page was let in by it. */
+  over = $state.raw<{ words: string; seen: boolean } | null>(null)
   #waiting: ((given: boolean) => void)[] = []
+  #looks = 0
+  #life = "" // of the daemon that let this page in
 
   async look(): Promise<void> {
-    this.who = (await read<Who>("api/v1/session")) ?? this.who
+    const look = ++this.#looks
+    const answer = await ask<Who>("api/v1/session")
+    if (look !== this.#looks || !answer || (!answer.ok && answer.status !== 401)) return
+    const seen = letIn(this.who)
+    this.who = answer.ok ? answer.body : null
+    if (letIn(this.who)) {
+      this.over = null
+      this.#life = board.life
+    } else if (seen || localStorage.getItem(KEPT)) {
+      const restarted = this.#life && board.life !== this.#life
+      const words = restarted ? "Headway was started again, so the session is over." : "The session is over: it ends after 12 hours, with a new PIN, and when Headway is started again."
+      this.over = { words, seen }
+      localStorage.removeItem(KEPT)
+    }
   }
 
   /** Show the dialog until a PIN was right (true) or somebody left it (false). */
@@ -53,6 +73,7 @@ class Session {
   async lock(): Promise<void> {
     await send("DELETE", "api/v1/session").catch(() => null)
     localStorage.removeItem(KEPT)
+    this.who = null // by one's own wish: nothing to be told of
     await this.look()
   }
 
