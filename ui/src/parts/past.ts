@@ -21,6 +21,8 @@ export interface View<T> {
   title: string
   wrongs: string
   none: string
+  /** Where nothing was left out, and still there is none. */
+  never: string
   source: (wrong: boolean, of: string) => Source<T>
   columns: Column<T>[]
   wrong: (row: T) => boolean
@@ -46,6 +48,7 @@ export const REQUESTS: View<RequestRow> = {
   title: "Requests",
   wrongs: "only those that were not answered well",
   none: "No request is like that.",
+  never: "No request has come yet.",
   source: (wrong, of) => ({ url: address("api/v1/requests", { failed: wrong && "true", service: of }), by: "id", key: (row) => row.id! }),
   wrong: (row) => row.failed === true,
   columns: [
@@ -65,6 +68,7 @@ export const SWAPS: View<SwapRow> = {
   title: "Swaps",
   wrongs: "only those that failed",
   none: "No model server was moved like that.",
+  never: "No model server has been moved yet.",
   source: (wrong, of) => ({ url: address("api/v1/swaps", { failed: wrong && "true", service: of }), by: "id", key: (row) => row.id }),
   wrong: (row) => row.failed,
   columns: [
@@ -84,6 +88,7 @@ export const LEASES: View<EventLine> = {
   title: "Leases that are over",
   wrongs: "only those that were taken away, lapsed or never granted",
   none: "No lease ended like that.",
+  never: "No lease has ended yet.",
   source: (_, of) => ({ url: address("api/v1/history", { code: ["lease.ended", "claim.ended"], target: of }), by: "id", key: (row) => row.id }),
   wrong: (row) => BAD_ENDS.includes(text(fact(row, "how"))),
   columns: [
@@ -102,6 +107,7 @@ export const JOBS: View<JobRow> = {
   title: "Jobs that are over",
   wrongs: "only those that failed or were lost",
   none: "No job ended like that.",
+  never: "No job has ended yet.",
   source: (wrong, of) => ({
     url: address("api/v1/jobs", { state: wrong ? ["failed", "lost"] : ["done", "failed", "cancelled", "lost"], select: of && `name=${of}` }),
     by: "cursor",
