@@ -22,7 +22,7 @@ MOVED = {"form": "asleep", "source": "awake", "took_s": 1.0}
 
 
 @pytest.fixture
-async def file(tmp_path: Path) -> AsyncIterator[Path]:
+async def file(tmp_path: Path) -> Path:
     """Six moves, six requests and three days."""
     store = SqliteStore(tmp_path / "headway.db")
     events = [
