@@ -111,8 +111,12 @@ def test_what_runs_looks_otherwise_than_what_waits_and_the_axis_reaches_what_is_
         ".map(part => part.getBoundingClientRect().right)"
     )
     assert max(axis[1:]) <= axis[0], "no time is cut"
-    _, drawn = told(spans)
+    two, drawn = told(spans)
     assert drawn("longer")[2] == "▸", "cut by the edge: it goes on"
+    two.page.set_viewport_size({"width": 390, "height": 800})
+    two.page.get_by_text("scrolls sideways").wait_for()
+    assert two.page.get_by_role("region", name="The next hours, drawn").get_attribute("tabindex") == "0"
+    assert two.violations() == []
 
 
 def test_it_says_of_a_job_why_what_would_help_its_memory_and_its_runs(world: Stack, visit: Come) -> None:
