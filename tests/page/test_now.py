@@ -177,6 +177,24 @@ def test_models_leases_claims_and_windows_have_their_verbs(world: Stack, visit: 
     world.wait_service("chat", "awake")
 
 
+def test_a_device_that_nobody_measures_says_about_what_was_declared(world: Stack, visit: Come) -> None:
+    board = world.api("/api/v1/status")
+    (device,) = board["devices"]
+    device |= {"confidence": "declared", "used_bytes": None, "free_bytes": None, "strangers": []}
+    device["holders"] = [{**share, "bytes": None} for share in device["holders"]]
+    used = sum(share["need_bytes"] for share in device["holders"]) >> 30
+    stream = f"event: snapshot\nid: declared.1\ndata: {json.dumps(board)}\n\n"
+    one = visit()
+    kind = "text/event-stream"
+    one.page.route("**/api/v1/events", lambda route: route.fulfill(body=stream, content_type=kind))
+    one.page.reload()
+    shown = one.page.get_by_role("article", name="Device sim0")
+    shown.get_by_text(f"about {used} GiB of 24 GiB, as declared").wait_for()
+    assert f"free about {24 - used} GiB" in " ".join(shown.inner_text().split())
+    assert "unknown" not in shown.inner_text()
+    assert one.violations() == []
+
+
 def test_headway_open_lets_a_page_in_without_a_pin(world: Stack, visit: Come) -> None:
     one = visit()
     one.page.goto(world.post("/api/v1/session/tickets")["url"])
