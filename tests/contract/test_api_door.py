@@ -267,3 +267,32 @@ async def test_a_silent_stream_is_kept_open_by_comments(api: Served, monkeypatch
     assert b"content-type: text/event-stream" in head.lower()
     assert b"cache-control: no-store" in head.lower()
     writer.close()
+
+
+@pytest.mark.parametrize("reads", [False, True])
+async def test_a_viewer_that_takes_nothing_is_cut_off(
+    api: Served, monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    monkeypatch.setattr("headway.api.taking.TAKES_NOTHING_S", 0.5)
+    monkeypatch.setattr("headway.api.events._news", lambda parts, seen: b": %s\n\n" % (b"x" * 2**20))
+    viewers = api.server.parts.viewers
+    reader, writer = await asyncio.open_connection("127.0.0.1", api.port, limit=1024)
+    writer.write(b"GET /api/v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    await wait_until(lambda: viewers, 10, "the viewer")
+    rev, until_s = 8, asyncio.get_running_loop().time() + 5.0
+
+    def goes_on() -> bool:
+        nonlocal rev
+        rev += 1
+        api.hub.publish(snapshot(rev), {}, frozenset({"j1"}))
+        return not viewers or asyncio.get_running_loop().time() > until_s
+
+    async def taken() -> None:
+        while reads and await reader.read(4096):
+            pass
+
+    reading = asyncio.create_task(taken())
+    await wait_until(goes_on, 60, "the end of the stream, or a time in which it is long over")
+    assert bool(viewers) == reads
+    reading.cancel()
+    writer.close()

@@ -14,8 +14,17 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from headway.api.app import create_app
 from headway.api.auth import PEER, Peer
 from headway.api.parts import Parts
+from headway.api.taking import TRANSPORT
 
 STOP_LIMIT_S = 2
+
+
+class Known(HttpToolsProtocol):
+    """A connection that its requests know."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, TRANSPORT: transport}
 
 
 class ApiServer:
@@ -59,7 +68,7 @@ class ApiServer:
     def _config(self, app: Any, local: bool) -> uvicorn.Config:
         return uvicorn.Config(
             app,
-            http=self._protocol() if local else HttpToolsProtocol,
+            http=self._protocol() if local else Known,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -74,7 +83,7 @@ class ApiServer:
         """The protocol class of the Unix socket: it asks the kernel who connected, once per connection."""
         peer_of = self._peer
 
-        class Local(HttpToolsProtocol):
+        class Local(Known):
             def connection_made(self, transport: Any) -> None:
                 super().connection_made(transport)
                 self.app_state = {**self.app_state, PEER: peer_of(transport.get_extra_info("socket"))}

@@ -15,6 +15,7 @@ from headway.api.events import stream
 from headway.api.limits import VIEWERS_MAX, Busy
 from headway.api.pages import Limit, link, link_before
 from headway.api.parts import Parts, answer, find, parts_of
+from headway.api.taking import TRANSPORT, Taken
 from headway.core import words
 from headway.core.model import Snapshot
 from headway.core.names import shown
@@ -138,15 +139,18 @@ async def days(
 
 @router.get("/events", response_class=StreamingResponse)
 async def events(
-    parts: Annotated[Parts, Depends(parts_of)], last_event_id: Annotated[str | None, Header()] = None
+    request: Request,
+    parts: Annotated[Parts, Depends(parts_of)],
+    last_event_id: Annotated[str | None, Header()] = None,
 ) -> Response:
     """Server-sent events: the snapshot first, then what changes. Its id is the daemon and its revision."""
     if len(parts.viewers) >= VIEWERS_MAX:
         raise Busy(
             f"{VIEWERS_MAX} viewers read the stream already. Close some, or ask /api/v1/status now and then."
         )
-    return StreamingResponse(
+    return Taken(
         stream(parts, last_event_id),
+        request.scope["state"][TRANSPORT],
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
