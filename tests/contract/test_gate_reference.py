@@ -17,7 +17,7 @@ pytestmark = pytest.mark.contract
 
 GATE = ROOT / "src" / "headway" / "gate"
 TEXT = (ROOT / "docs" / "reference" / "gate.md").read_text()
-UNITS = {"s": 1, "KiB": 1024, "MiB": 1024**2, "": 1}
+UNITS = {"s": 1, "KiB": 1024, "MiB": 1024**2, "letters": 1, "": 1}
 # Limits that nobody outside can see: sizes of buffers, pauses of loops, bounds of what the log reads of an answer.
 INSIDE = {
     "answer.ERROR_TEXT_MAX_BYTES", "beat.BEAT_S", "bodies.SECOND_LOOK_MAX_BYTES", "call.UPLOAD_HIGH_BYTES",

@@ -57,7 +57,7 @@ def test_what_was_done_and_never_answered_is_not_done_twice(
 def test_a_tab_that_nobody_looks_at_lets_its_stream_go_and_has_it_again(world: Stack, visit: Come) -> None:
     one = visit()
     one.page.evaluate(HIDDEN, True)
-    expect(one.page.locator("[data-live]")).to_have_attribute("data-live", "false", timeout=60_000)
+    expect(one.page.locator("[data-link]")).to_have_attribute("data-link", "away", timeout=60_000)
     one.page.evaluate(HIDDEN, False)
     one.live()
 
