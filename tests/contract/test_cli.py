@@ -36,7 +36,7 @@ SHOWN = {
     "ps -s queued": (["j2", "j3", "j4"]),
     "show train": (["id", "j1", "running", "train --all"]),
     "show chat": (["service", "stopped"]),
-    "why j2": (["queued: one at a time, and another runs", "what helps: headway move j2 --top"]),
+    "why j2": (["queued: one at a time, and another runs"]),
     "log train -n 2": (["two\nthree"]),
     "service ls": (["chat", "stopped"]),
     "service show chat": (["chat", "process"]),
