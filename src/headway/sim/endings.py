@@ -141,7 +141,8 @@ class Endings:
             f"SELECT step_s, {sums} FROM sample GROUP BY 1, 2"
         ):
             found.setdefault(step_s, set()).add(tuple(row))
-        if len(found) != len(STEPS) or len({frozenset(rows) for rows in found.values()}) != 1:
+        steps = len(STEPS) if self._world.machine.cards else 0  # without a card there is nothing to look at
+        if len(found) != steps or len({frozenset(rows) for rows in found.values()}) > 1:
             self._world.wrong(f"rows of memory differ by their step: {found}")
 
     def _unlike(self) -> tuple[int, int]:
