@@ -13,13 +13,9 @@ for all of it. CPU is what the kernel counted, of all processes of the browser t
 
 from __future__ import annotations
 
-import argparse
 import sys
-from collections.abc import Sequence
 
-from bench.gate_parts.report import machine, write
-from bench.gate_parts.tools import BenchFailed
-from bench.queue import Figure, measure, table
+from bench.figures import Bench, Figure
 
 KB = 1000
 PARTS = {
@@ -40,41 +36,7 @@ FIGURES = (
     Figure("the page (KB)", "file", lambda f: f["bytes"] / KB, ".0f", 300.0),
     Figure("the page, gzipped (KB)", "file", lambda f: f["gz_bytes"] / KB, ".0f", 100.0),
 )
-
-
-def parts_of(text: str) -> list[str]:
-    """The parts named in a list with commas. Raises argparse.ArgumentTypeError."""
-    names = text.split(",")
-    if unknown := [name for name in names if name not in PARTS]:
-        raise argparse.ArgumentTypeError(f"{', '.join(unknown)}: there is {', '.join(PARTS)}")
-    return names
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--only", type=parts_of, default=list(PARTS), metavar="PARTS", help="of look,file")
-    parser.add_argument(
-        "--first", action="store_true", help="run before all other work of the machine (root)"
-    )
-    parser.add_argument("--quick", action="store_true", help="a second of each: does it work?")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
-    options = parser.parse_args(argv)
-    if options.write and (options.quick or set(options.only) != set(PARTS)):
-        parser.error("--write is for all parts: not with --quick or --only")
-    parts = QUICK if options.quick else PARTS
-    try:
-        found = {name: measure(parts[name], options.first, "bench.page_parts") for name in options.only}
-        rows = table(found, FIGURES)
-        print("\n".join(rows))
-        if options.write:
-            write(machine(()), "--first" if options.first else "", rows, bench="bench.page")
-    except (BenchFailed, OSError) as error:
-        print(f"bench.page: {error}", file=sys.stderr)
-        return 1
-    return 0
-
+BENCH = Bench(name="bench.page", says=__doc__, parts=PARTS, quick=QUICK, figures=FIGURES)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(BENCH.main())

@@ -2,9 +2,7 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, sync_playwright
@@ -12,8 +10,7 @@ from playwright.sync_api import Browser, sync_playwright
 from headway.api.web import FILE
 from tests.e2e.stack import Row, Stack
 from tests.page.visit import Visit
-from tests.page.world import PIN, WAITING, table
-from tests.processes import Started
+from tests.page.world import PIN, WAITING, running, table
 
 ARGS = [
     "--no-sandbox",
@@ -48,18 +45,10 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="package")
 def shared_world(browser: Browser) -> Iterator[Stack]:
     """One Headway for these tests of a worker: it takes longer to start than a test takes."""
-    place = Path(tempfile.mkdtemp(prefix="hw-"))
-    (home := place / "home").mkdir(mode=0o700)
-    (logs := place / "logs").mkdir()
-    started = Started(logs)
-    headway = Stack(home, table(), started)
-    headway.up()
-    headway.client.put("/api/v1/pin", {"pin": PIN})
-    headway.ask("chat")
-    yield headway
-    headway.close()
-    started.close()
-    shutil.rmtree(place, ignore_errors=True)
+    with running(table()) as headway:
+        headway.client.put("/api/v1/pin", {"pin": PIN})
+        headway.ask("chat")
+        yield headway
 
 
 @pytest.fixture

@@ -1,9 +1,6 @@
 """What a model server costs and says of itself, on its card."""
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -12,7 +9,7 @@ from tests.e2e.stack import Stack
 from tests.e2e.tables import config
 from tests.e2e.test_vllm import vllm
 from tests.page.visit import Visit
-from tests.processes import Started
+from tests.page.world import running
 
 pytestmark = pytest.mark.e2e
 
@@ -20,16 +17,8 @@ pytestmark = pytest.mark.e2e
 @pytest.fixture
 def engine(browser: Browser) -> Iterator[Stack]:
     """A Headway with a server that tells its figures, as vLLM does."""
-    place = Path(tempfile.mkdtemp(prefix="hw-"))
-    (home := place / "home").mkdir(mode=0o700)
-    (logs := place / "logs").mkdir()
-    started = Started(logs)
-    headway = Stack(home, config(vllm("chat")), started)
-    headway.up()
-    yield headway
-    headway.close()
-    started.close()
-    shutil.rmtree(place, ignore_errors=True)
+    with running(config(vllm("chat"))) as headway:
+        yield headway
 
 
 def test_a_card_shows_what_was_measured_and_nothing_else(engine: Stack, browser: Browser) -> None:

@@ -1,10 +1,7 @@
 """Every verb of the command line that changes a job, a model server, a lease or a window is on the page: by mouse and
 by keyboard. A new verb, or a new option of one, is done in deeds.py, or named here with why it is not."""
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import click
 import pytest
@@ -17,8 +14,8 @@ from tests.e2e.tables import config, sleeper, tiny
 from tests.page.deeds import DEEDS, OPTIONS, TAG, Scene
 from tests.page.hands import By, Hands
 from tests.page.visit import Visit
-from tests.page.world import PIN
-from tests.processes import Started, free_port
+from tests.page.world import PIN, running
+from tests.processes import free_port
 
 NOT_THERE = {
     "it only tells": (
@@ -85,20 +82,12 @@ def test_each_option_of_a_verb_on_the_page_is_there_too() -> None:
 @pytest.fixture(scope="module")
 def stack_of_verbs(browser: Browser) -> Iterator[Stack]:
     """One Headway of this file's own: much is ended and forgotten in it."""
-    place = Path(tempfile.mkdtemp(prefix="hw-"))
-    (home := place / "home").mkdir(mode=0o700)
-    (logs := place / "logs").mkdir()
-    started = Started(logs)
     nightly = sleeper("nightly", size="1GiB", placement="share", hold=True)
     table = config(tiny("chat", "8GiB"), nightly, max_active_jobs=9, gap_min=3600)
-    headway = Stack(home, {**table, "api": {"port": free_port()}}, started)
-    headway.up()
-    headway.client.put("/api/v1/pin", {"pin": PIN})
-    headway.ask("chat")
-    yield headway
-    headway.close()
-    started.close()
-    shutil.rmtree(place, ignore_errors=True)
+    with running({**table, "api": {"port": free_port()}}) as headway:
+        headway.client.put("/api/v1/pin", {"pin": PIN})
+        headway.ask("chat")
+        yield headway
 
 
 @pytest.fixture

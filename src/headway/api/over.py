@@ -28,7 +28,9 @@ class Over:
         """How many failed or were lost in the last 24 hours."""
         self._follow(hub)
         since_s = hub.snapshot.now_s - DAY_S
-        return sum(1 for ended_s in self._wrong_s.values() if ended_s >= since_s)
+        for hid in [hid for hid, ended_s in self._wrong_s.items() if ended_s < since_s]:
+            del self._wrong_s[hid]  # asked 20 times a second: only those of a day are looked through
+        return len(self._wrong_s)
 
     def _follow(self, hub: Hub) -> None:
         if self._revision == hub.revision:

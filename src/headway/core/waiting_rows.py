@@ -40,9 +40,7 @@ class WaitingRow:
     position: int  # in the line of its service, from 1
     waited_s: float
     likely_s: float | None  # more, by what such moves took before; None: not known
-    at_most_s: (
-        float | None
-    )  # more: by then it is sent or refused; None: it waits for a place on a server that answers
+    at_most_s: float | None  # more, then it is sent or refused; None: it waits for a place where all is open
     why: str
 
 
