@@ -184,12 +184,12 @@ def queued(session: Session, client: Client, body: dict[str, Any]) -> dict[str, 
             return reply
         except DaemonAway as error:
             if away_since_s is None:
-                if not error.facts.get("sent"):
+                sent, elsewhere = error.facts.get("sent"), os.environ.get("HEADWAY_URL")
+                if not sent and (elsewhere or error.facts.get("denied") or not session.is_daemon_due()):
                     raise
                 away_since_s = time.monotonic()
-                tell(
-                    "headway: the daemon went away while it was asked; the next one knows whether it is queued."
-                )
+                went = "went away while it was asked; the next one knows whether it is queued"
+                tell(f"headway: the daemon {went if sent else 'is on its way; waiting for it'}.")
             if time.monotonic() - away_since_s > AWAY_LIMIT_S or not session.is_daemon_due():
                 raise
         time.sleep(LOOK_S)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from headway.cli.ask import Session, fail, no_such, of_disk
-from headway.errors import HeadwayError, Refused
+from headway.errors import DaemonAway, HeadwayError, Refused
 
 # verb -> (module below headway.cli, attribute), by what people are about to do
 GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -120,13 +120,24 @@ class Verbs(click.Group):
                 raise
             ctx.exit(fail(ctx, Refused("usage", error.format_message())))
         except HeadwayError as error:
-            ctx.exit(fail(ctx, error))
+            ctx.exit(fail(ctx, _on_its_way(ctx, error)))
         except OSError as error:
             if (failed := of_disk(error)) is None:
                 raise
             ctx.exit(fail(ctx, failed))
         except KeyboardInterrupt:
             ctx.exit(130)
+
+
+def _on_its_way(ctx: click.Context, error: HeadwayError) -> HeadwayError:
+    """Who is told to start a daemon that is being started would be told something wrong."""
+    told = error.facts.get("sent") or error.facts.get("denied")
+    if not isinstance(error, DaemonAway) or told or not isinstance(ctx.obj, Session):
+        return error
+    if os.environ.get("HEADWAY_URL") or not ctx.obj.is_daemon_due():
+        return error
+    words = "no daemon answers yet: `headway up` runs, and starts it. Try again in a moment."
+    return DaemonAway(words, **error.facts)
 
 
 @click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
