@@ -80,7 +80,7 @@ def run_daemon(paths: Paths, config: Running) -> None:
     Raises:
         AlreadyRunning: another program listens on the API's port.
         StoreTooNew: the database is from a newer Headway.
-        StoreFailed, RowUnreadable: it cannot be read.
+        StoreFailed, RowUnreadable, LineUnreadable: it, or the journal, cannot be read.
     """
     log_to(paths.logs_dir / "daemon.log")
     asyncio.run(Service(paths, config, _Sockets.bind(paths, config.built)).run())

@@ -87,6 +87,22 @@ class RowUnreadable(HeadwayError):
         )
 
 
+class LineUnreadable(HeadwayError):
+    """A whole line of the journal says nothing that the daemon could go on from. It is left as it is."""
+
+    code = "line_unreadable"
+    http_status = 500
+
+    def __init__(self, entry: int, file: str, why: str) -> None:
+        super().__init__(
+            f"entry {entry} of the journal {file} cannot be read ({why:.200}), and what was under way is not guessed. "
+            "Nothing was changed. Mend that line; or give up what the journal says, and end what of it still runs: "
+            f"`mv {file} {file}.bad`.",
+            entry=entry,
+            file=file,
+        )
+
+
 class FileFailed(HeadwayError):
     """The system refused to read or write a file: the disk is full, read-only, not ours, or broken."""
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import sqlite3
+import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from headway.core import codec
 from headway.core.commands import Configure
 from headway.core.model import Job, Policy, Service
 from headway.daemon.adopt import adopt
-from headway.errors import RowUnreadable
-from headway.ports import Batch
+from headway.errors import LineUnreadable, RowUnreadable
+from headway.ports import Batch, Journal
+from headway.store.journal import FileJournal
 from headway.store.store import SqliteStore
 from tests.parts.adopting import CHAT, NOW_S, WALL_S, job, pending, service
 from tests.parts.fake_runs import FakeRuns
+from tests.parts.fake_store import FakeJournal
 from tests.parts.false_api import Served, serving
 
 pytestmark = pytest.mark.contract
@@ -63,9 +66,11 @@ async def a_daemon_was_here(store: SqliteStore) -> None:
     )
 
 
-def adopted(store: SqliteStore) -> dict[str, Any]:
+def adopted(store: SqliteStore, journal: Journal | None = None) -> dict[str, Any]:
     configure = Configure(services=(CHAT,), recipes=())
-    found = adopt(store.load(), (), FakeRuns(), configure, Policy(), "live", {}, NOW_S, WALL_S)
+    found = adopt(
+        store.load(), journal or FakeJournal(), FakeRuns(), configure, Policy(), "live", {}, NOW_S, WALL_S
+    )
     return dict(found.snapshot.holders)
 
 
@@ -107,6 +112,35 @@ async def test_so_does_a_damaged_small_fact(store: SqliteStore, file: Path, key:
     with pytest.raises(RowUnreadable) as raised:
         adopted(store)
     assert raised.value.facts == {"table": "meta", "key": key, "file": str(file)}
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"holder": "j1"},
+        {"holder": "j1", "pending": None},
+        {"holder": "j1", "pending": {"holder": "j1"}},
+        {"holder": "j1", "pending": [1]},
+        {"holder": "chat", "pending": codec.to_doc(pending(job("parked"), "running"))},
+    ],
+)
+async def test_so_does_a_whole_line_of_the_journal_that_says_nothing(
+    store: SqliteStore, tmp_path: Path, entry: dict[str, Any]
+) -> None:
+    """The way out that is named is one: what it is given is a start without what the journal says."""
+    await a_daemon_was_here(store)
+    path = tmp_path / "journal.ndjson"
+    journal = FileJournal(path)
+    journal.append({"holder": "j1", "pending": codec.to_doc(pending(job("parked"), "running"))})
+    assert adopted(store, journal)
+    journal.append(entry)
+    with pytest.raises(LineUnreadable) as raised:
+        adopted(store, journal)
+    assert raised.value.facts == {"entry": 2, "file": str(path)}
+    assert len(journal.read()) == 2, "nothing is deleted"
+    subprocess.run(str(raised.value).split("`")[-2].split(), check=True)
+    assert adopted(store, journal)
 
 
 async def test_so_does_a_damaged_offset(store: SqliteStore, file: Path) -> None:

@@ -186,8 +186,8 @@ def move_one(scene: Scene) -> None:
 EDITED = {
     "--priority": ("priority", "70", 70),
     "--retries": ("retries", "2", None),
-    "--max-time": ("max runtime (seconds)", "7200", 7200.0),
-    "--stall-after": ("stall after (seconds)", "600", None),
+    "--max-time": ("max runtime", "1h 60min", 7200.0),
+    "--stall-after": ("stall after", "10min", None),
     "--oom-exit-code": ("oom exit code", "99", None),
     "--goal": ("goal", "a better one", "a better one"),
     "--tag": ("tags", "deed, night", ["deed", "night"]),
@@ -218,7 +218,7 @@ def edit_one(scene: Scene) -> None:
     assert (row["placement"], row["after"]) == ("yield", [other])
 
     scene.hands.press(details.get_by_role("button", name="Edit", exact=True))
-    for label in ("goal", "labels", "colour", "after", "max runtime (seconds)"):
+    for label in ("goal", "labels", "colour", "after", "max runtime"):
         scene.hands.tick(scene.dialog.get_by_label(f"none: {label}", exact=True))
     scene.hands.write(scene.dialog.get_by_label("after ok", exact=True), other)
     scene.hands.press(scene.dialog.get_by_role("button", name="Change it"))

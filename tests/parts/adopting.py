@@ -20,6 +20,7 @@ from headway.daemon.adopt import Adopted, adopt
 from headway.ports import Saved
 from tests.core.make import dev, job_spec, service_spec
 from tests.parts.fake_runs import FakeRuns
+from tests.parts.fake_store import FakeJournal
 
 NOW_S, WALL_S = 5000.0, 1_700_000_000.0
 CHAT = service_spec("chat")
@@ -47,7 +48,7 @@ class Before:
             offsets={},
             meta=self.meta,
         )
-        journal = [{"holder": p.holder, "pending": codec.to_doc(p)} for p in self.journal]
+        journal = FakeJournal(*({"holder": p.holder, "pending": codec.to_doc(p)} for p in self.journal))
         configure = Configure(services=self.services, recipes=self.recipes)
         return adopt(saved, journal, self.runs, configure, Policy(), mode, self.open, now_s, wall_s)
 

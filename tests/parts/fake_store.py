@@ -78,6 +78,8 @@ class FakeStore:
 class FakeJournal:
     """Implements ports.Journal. What goes in is JSON, as in life."""
 
+    file = "journal.ndjson"
+
     def __init__(self, *entries: dict[str, Any]) -> None:
         self.entries = list(entries)
         self.broken = False

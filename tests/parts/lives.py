@@ -122,7 +122,7 @@ class Lives:
         clock, configure = self.clock, Configure(services=(CHAT,), recipes=())
         adopted = adopt(
             self.store.load(),
-            self.journal.read(),
+            self.journal,
             self.machine,
             configure,
             QUICK,

@@ -12,6 +12,26 @@ export function duration(seconds: number | null | undefined): string {
   return hours % 24 ? `${Math.floor(hours / 24)} d ${hours % 24} h` : `${hours / 24} d`
 }
 
+const UNITS_S: Record<string, number> = { ms: 0.001, s: 1, m: 60, min: 60, h: 3600, d: 86_400 }
+const STEP = /^(\d+(?:\.\d+)?)\s*(ms|min|[smhd])\s*/
+
+/** "90s", "1.5 h", "1h 30min", larger units first, as seconds; null: it is none. */
+export function seconds(text: string): number | null {
+  let rest = text.trim()
+  let sum = 0
+  let last = Infinity
+  if (!rest) return null
+  while (rest) {
+    const [step, count, unit] = STEP.exec(rest) ?? []
+    const unitS = UNITS_S[unit ?? ""]
+    if (!step || !unitS || unitS >= last) return null
+    sum += Number(count) * unitS
+    last = unitS
+    rest = rest.slice(step.length)
+  }
+  return sum
+}
+
 /** How long something has been so: whole seconds, since it is seen to count. */
 export function age(seconds: number | null | undefined): string {
   return seconds === null || seconds === undefined ? "" : duration(seconds < 10 ? Math.floor(Math.max(0, seconds)) : seconds)

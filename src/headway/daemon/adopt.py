@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from headway.core import freezing, queue_hold, wishes
 from headway.core.commands import Configure
@@ -28,7 +27,7 @@ from headway.core.model import (
 from headway.daemon import saved_rows
 from headway.daemon.act import hook_id
 from headway.daemon.run_ends import run_seen
-from headway.ports import Runs, Saved
+from headway.ports import Journal, Runs, Saved
 
 FIRST_REV = 1
 UNREAD = "not read since this daemon began; if that stays, it is gone from the machine or from the config"
@@ -52,7 +51,7 @@ class Adopted:
 
 def adopt(
     saved: Saved,
-    journal: Iterable[Mapping[str, Any]],
+    journal: Journal,
     runs: Runs,
     configure: Configure,
     policy: Policy,
@@ -68,7 +67,7 @@ def adopt(
             something shows that they are not awake.
 
     Raises:
-        RowUnreadable: a row is damaged.
+        RowUnreadable, LineUnreadable: a row, or a line of the journal, is damaged.
     """
     saved_rows.check(saved)
     meta = saved.meta

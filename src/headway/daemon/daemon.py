@@ -131,7 +131,7 @@ class Settings:
 
 
 class Daemon:
-    """All parts of one daemon, wired. Raises StoreFailed or RowUnreadable when the database cannot be read."""
+    """All parts of one daemon, wired. Raises StoreFailed, RowUnreadable, LineUnreadable: what was saved is unreadable."""
 
     def __init__(self, out: Outside, settings: Settings) -> None:
         self.out, self.settings = out, settings
@@ -141,7 +141,7 @@ class Daemon:
         self._salt = saved.meta.get("salt") or settings.salt
         self.adopted: Adopted = adopt(
             saved,
-            out.journal.read(),
+            out.journal,
             out.runs,
             settings.configure,
             settings.policy,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, get_args
 
@@ -21,8 +21,8 @@ from headway.core.model import (
     Window,
 )
 from headway.core.names import is_like_an_id
-from headway.errors import RowUnreadable
-from headway.ports import Saved
+from headway.errors import LineUnreadable, RowUnreadable
+from headway.ports import Journal, Saved
 
 T = TypeVar("T")
 KINDS: Mapping[str, type[Holder]] = {"service": Service, "job": Job, "lease": Lease, "claim": Lease}
@@ -85,18 +85,25 @@ def holders(saved: Saved, shift_s: float) -> Iterator[Holder]:
             yield holder
 
 
-def intents(saved: Saved, journal: Iterable[Mapping[str, Any]], shift_s: float) -> list[Pending]:
+def intents(saved: Saved, journal: Journal, shift_s: float) -> list[Pending]:
     """The last intent of each holder: rows, then what was journaled while the store was silent.
 
     Raises:
         RowUnreadable: a row of the database is odd.
+        LineUnreadable: a line of the journal is.
     """
     found: dict[HolderId, Pending] = {}
     for hid, doc in saved.pending:
         with _row(saved, "intent", hid):
             found[hid] = codec.from_doc(Pending, _shifted(json.loads(doc), shift_s))
-    for entry in journal:
-        found[entry["holder"]] = codec.from_doc(Pending, _shifted(dict(entry["pending"]), shift_s))
+    for number, entry in enumerate(journal.read(), 1):
+        try:
+            pending = codec.from_doc(Pending, _shifted(dict(entry["pending"]), shift_s))
+            if entry["holder"] != pending.holder:
+                raise ValueError("it names two holders")
+        except codec.ODD as error:
+            raise LineUnreadable(number, journal.file, f"{type(error).__name__}: {error}") from error
+        found[pending.holder] = pending
     return list(found.values())
 
 

@@ -74,6 +74,8 @@ def _settle(future: asyncio.Future[None], error: BaseException | None) -> None:
 class SimJournal:
     """Implements ports.Journal."""
 
+    file = "journal.ndjson"
+
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 

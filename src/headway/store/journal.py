@@ -19,7 +19,7 @@ class FileJournal(Journal):
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path, self.file = path, str(path)
 
     def append(self, doc: Mapping[str, Any]) -> None:
         """Add one line.
