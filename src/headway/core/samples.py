@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain, count
+from typing import NamedTuple
 
 from headway.core.model import Device, DeviceId, Holder, HolderId, Service, Snapshot
 
@@ -24,8 +25,7 @@ WIDTHS_S = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 10_8
 DEVICE, FOREIGN = "device", "foreign"  # kinds of series beside those of holders
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Series:
+class Series(NamedTuple):  # a tuple is hashed in no time, and each look hashes several
     """Whose memory, on which device. `holder` is empty for the device itself, and for what is not ours."""
 
     device: DeviceId
@@ -162,12 +162,22 @@ def added(one: Rollup, more: Rollup) -> Rollup:
 
 def coarser(rows: Iterable[Rollup], step_s: int) -> list[Rollup]:
     """The same in rows of `step_s`, a multiple of theirs."""
-    found: dict[tuple[Series, int], Rollup] = {}
+    parts: dict[tuple[Series, int], list[Rollup]] = {}
     for row in rows:
-        at_s = row.at_s - row.at_s % step_s
-        key = (row.series, at_s)
-        found[key] = added(found[key], row) if key in found else replace(row, step_s=step_s, at_s=at_s)
-    return list(found.values())
+        parts.setdefault((row.series, row.at_s - row.at_s % step_s), []).append(row)
+    return [
+        Rollup(
+            series=series,
+            name=of[-1].name,
+            step_s=step_s,
+            at_s=at_s,
+            looks=sum(row.looks for row in of),
+            bytes=sum(row.bytes for row in of),
+            peak_bytes=max(row.peak_bytes for row in of),
+            busy=sum(row.busy for row in of),
+        )
+        for (series, at_s), of in parts.items()
+    ]
 
 
 def rolled(looks: Iterable[Rollup]) -> tuple[Rollup, ...]:

@@ -131,7 +131,7 @@ class Settings:
 
 
 class Daemon:
-    """All parts of one daemon, wired. Raises StoreFailed, RowUnreadable, LineUnreadable: what was saved is unreadable."""
+    """All parts of one daemon, wired. Raises StoreFailed, RowUnreadable, LineUnreadable: what was saved is damaged."""
 
     def __init__(self, out: Outside, settings: Settings) -> None:
         self.out, self.settings = out, settings
