@@ -1,6 +1,6 @@
 """The list of jobs on a phone: why each waits stands below its name, and nothing is cut in the middle of a line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -14,11 +14,20 @@ ROW_PX = 76
 MANY = 30
 
 
-def test_a_phone_says_why_each_job_waits(world: Stack, visit: Callable[..., Visit]) -> None:
+@pytest.fixture
+def crowd(world: Stack) -> Iterator[None]:
+    """More jobs than a phone shows, gone again after the test."""
     for name in WAITING:
         world.post(f"/api/v1/jobs/{name}/release")
     for _ in range(MANY):
-        world.post("/api/v1/jobs", {"recipe": "nightly"})
+        world.post("/api/v1/jobs", {"recipe": "nightly", "tags": ["crowd"]})
+    yield
+    for verb in ("cancel", "clear"):
+        world.post(f"/api/v1/select/{verb}", {"targets": ["tag=crowd"]})
+
+
+@pytest.mark.usefixtures("crowd")
+def test_a_phone_says_why_each_job_waits(visit: Callable[..., Visit]) -> None:
     one = visit(is_mobile=True)
     page = one.page
     page.set_viewport_size({"width": 390, "height": 800})
