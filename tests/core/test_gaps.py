@@ -38,7 +38,7 @@ def scene(seen: Any = None, job: Any = PARKS, service: Any = SLEEPS, **given: An
 def verdict(found: Scene) -> Verdict | None:
     job, chat = found.s.holders["train"], found.s.service("chat")
     assert isinstance(job, Job) and chat is not None
-    return gaps.worth_it(job, chat, found.s)
+    return gaps.worth_it(job, (chat,), found.s)
 
 
 def test_a_model_nobody_is_expected_at_is_put_aside_at_once() -> None:
@@ -126,7 +126,7 @@ JOB_FORMS = (
 def swap(found: Scene, form: str = "stopped") -> Costs:
     job, chat = found.s.holders["train"], found.s.service("chat")
     assert chat is not None
-    return gaps.costs(replace(job, form=form), chat, found.s)
+    return gaps.costs(replace(job, form=form), (chat,), found.s)
 
 
 def test_a_swap_takes_what_it_took_before() -> None:

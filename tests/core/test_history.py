@@ -188,7 +188,7 @@ def test_it_is_made_anew_when_something_changed(change: Any) -> None:
 def test_it_is_made_anew_when_a_moment_that_somebody_waits_for_has_come() -> None:
     found, scene = histories([row(900.0)]), quiet_scene()
     first = looked(found, scene)
-    waits = {"train": Verdict(code="gap_too_short", facts={"service": "chat"}, until_s=T0_S + 5.0)}
+    waits = {"train": Verdict(code="gap_too_short", facts={"services": ("chat",)}, until_s=T0_S + 5.0)}
     assert looked(found, scene.at(T0_S + 4.0), waits) is first
     assert looked(found, scene.at(T0_S + 5.0), waits).at_s == T0_S + 5.0
 

@@ -68,6 +68,7 @@ class Decision:
     actions: tuple[Action, ...]
     verdicts: Mapping[HolderId, Verdict]
     recheck_at_s: float | None
+    asides: Mapping[HolderId, str] = field(default_factory=dict)  # who steps aside -> for whom, or a code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

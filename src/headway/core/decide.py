@@ -41,7 +41,10 @@ def decide(s: Snapshot) -> Decision:
         if leases.unrecorded(s):
             verdicts |= leases.would(s, target(replace(s, mode="live"))[1])
     return Decision(
-        actions=actions, verdicts=verdicts, recheck_at_s=min((t for t in times if t > s.now_s), default=None)
+        actions=actions,
+        verdicts=verdicts,
+        recheck_at_s=min((t for t in times if t > s.now_s), default=None),
+        asides=plan.causes,
     )
 
 

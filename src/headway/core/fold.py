@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from headway.core import (
@@ -45,6 +46,7 @@ from headway.core.model import (
     Gate,
     GateWish,
     Holder,
+    HolderId,
     Job,
     Lease,
     Move,
@@ -108,7 +110,7 @@ def decided(d: Draft, decision: Decision) -> None:
     """Note what the loop is about to do, before it is done: intents, and the revision of each gate order."""
     for action in decision.actions:
         if isinstance(action, Move):
-            _move_asked(d, action)
+            _move_asked(d, action, decision.asides)
         elif isinstance(action, Signal) and isinstance(job := d.holders[action.holder], Job):
             changed = freezing.frozen if action.what == "freeze" else freezing.thawed
             d.put(changed(job, d.now_s))
@@ -136,10 +138,10 @@ def decided(d: Draft, decision: Decision) -> None:
     told.look(d, d.present)
 
 
-def _move_asked(d: Draft, move: Move) -> None:
+def _move_asked(d: Draft, move: Move, asides: Mapping[HolderId, str]) -> None:
     holder, before = d.holders[move.holder], d.pending.get(move.holder)
     if move.frees and before is None:
-        gaps.taken(d, move.holder, move.cause)
+        gaps.taken(d, move.holder, move.cause, [hid for hid, cause in asides.items() if cause == move.cause])
         holder = ends.measured(holder, d.now_s)
     changes: dict[str, object] = {"runs": holder.runs + 1} if move.creates and move.run_id else {}
     if not move.frees:

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import neg
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ NEW_AFTER_S: Final = 3600.0
 NEW_HALF_LIFE: Final = 1000.0  # conversations
 RECENT_MAX: Final = 64  # more than the largest bucket of activity asks for
 LONG_QUIET_BIN: Final = bisect_right(EDGES, 60.0)  # from there on the nearest edge is near enough
+LEAST: Final = 1e-300  # a curve that has fallen to nothing
 _NOTHING: Final = [0.0] * len(EDGES)
 
 
@@ -65,6 +67,19 @@ class Quiet:
     def lasting_s(self, share: float) -> float:
         """At least so many seconds more with a chance of `share`: the last edge at which it is that likely."""
         return EDGES[max(0, bisect_right(self.shares, -share, key=neg) - 1)]  # they fall
+
+
+@lru_cache(maxsize=64)
+def all_quiet(*of: tuple[Quiet, float]) -> Quiet:
+    """The chance that all of several services stay quiet from now on: each with its curve, and how old that is."""
+    shares = [1.0] * len(EDGES)
+    for quiet, old_s in of:
+        until_now = max(quiet.at(old_s), LEAST)
+        shares = [
+            share * min(1.0, quiet.at(old_s + edge_s) / until_now)
+            for share, edge_s in zip(shares, EDGES, strict=True)
+        ]
+    return Quiet(shares=tuple(shares), talks=sum(quiet.talks for quiet, _ in of))
 
 
 class Forecast:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
 from typing import Any, Final
 
 from headway.core import fit
 from headway.core.draft import Draft
+from headway.core.forecast import all_quiet
 from headway.core.ledger import CLOSED, Knobs
 from headway.core.lifecycle import aside_form, rule
 from headway.core.model import FormName, Holder, HolderId, Job, Service, Snapshot, Verdict
@@ -34,17 +36,19 @@ def knobs(service: Service, s: Snapshot) -> Knobs:
     )
 
 
-def costs(job: Holder, service: Service, s: Snapshot) -> Costs:
-    """What one swap takes: both step aside once and come back once. As measured, else as declared, else a guess."""
-    asleep, parked = aside_form(service, service.top), aside_form(job, job.top)
+def costs(job: Holder, services: Sequence[Service], s: Snapshot) -> Costs:
+    """What one swap takes: all step aside once and come back once, models one after the other. As measured, else as
+    declared, else a guess."""
+    parked = aside_form(job, job.top)
     here = job.bottom if job.form in (None, job.top) else job.form
+    aside = [(x, aside_form(x, x.top)) for x in services]
     return Costs(
-        sleep_s=_takes_s(service, service.top, asleep, EXAMPLE.sleep_s),
-        wake_s=_takes_s(service, asleep, service.top, EXAMPLE.wake_s),
+        sleep_s=sum(_takes_s(x, x.top, asleep, EXAMPLE.sleep_s) for x, asleep in aside),
+        wake_s=sum(_takes_s(x, asleep, x.top, EXAMPLE.wake_s) for x, asleep in aside),
         resume_s=_takes_s(job, here, job.top, EXAMPLE.resume_s),
         park_s=_takes_s(job, job.top, parked, EXAMPLE.park_s),
         saved_every_s=saves_after_s(job),
-        hides_park=_hides_park(job, service, parked, s),
+        hides_park=all(_hides_park(job, x, parked, s) for x in services),
     )
 
 
@@ -86,30 +90,49 @@ def saves_after_s(job: Holder) -> float:
     return job.saves_every_s if found is not None and found.loses_work else 0.0
 
 
-def moment(job: Holder, service: Service, outlook: Outlook, s: Snapshot) -> Moment:
-    """When to put the model aside for this job, from the outlook on."""
+def moment(job: Holder, services: Sequence[Service], outlook: Outlook, s: Snapshot) -> Moment:
+    """When to put the models aside for this job, from the outlook over all of them on."""
     assert outlook.quiet is not None
-    return _moment(outlook.quiet, costs(job, service, s), outlook.price, outlook.follower_s)
+    return _moment(outlook.quiet, costs(job, services, s), outlook.price, outlook.follower_s)
+
+
+def together(outlooks: Sequence[Outlook]) -> Outlook:
+    """Over several models that are all quiet now: nobody asks any of them, at the price of the dearest."""
+    dearest = max(outlooks, key=lambda one: one.price)
+    if len(outlooks) == 1:
+        return dearest
+    at_s = max(one.at_s for one in outlooks)
+    known = [(one.quiet, at_s - one.at_s) for one in outlooks if one.quiet is not None]
+    return replace(
+        dearest,
+        at_s=at_s,
+        quiet=all_quiet(*known) if len(known) == len(outlooks) else None,
+        follower_s=sum(one.follower_s for one in outlooks),
+    )
 
 
 def quiet_since_s(service: Service) -> float:
     return max(service.since_s, service.last_end_s or 0.0, service.idle_since_s or 0.0)
 
 
-def worth_it(job: Holder, service: Service, s: Snapshot) -> Verdict | None:
-    """None when this is the moment to give the memory of an idle model to this job.
+def worth_it(job: Holder, services: Sequence[Service], s: Snapshot) -> Verdict | None:
+    """None when this is the moment to give the memory of idle models to this job, which needs all of them gone.
 
     A moment once found is good until something is learned. Whom a person told to start now is not asked whether it is
     worth it.
     """
     if isinstance(job, Job) and job.rushed:
         return None
-    since_s, outlook = quiet_since_s(service), s.outlooks.get(service.id)
-    facts = {"service": service.id, "quiet_s": s.now_s - since_s}
-    if outlook is None or outlook.quiet is None or unheard(service, s):
-        return Verdict(code="gap_unread", facts=facts, until_s=(service.last_end_s or s.now_s) + UNHEARD_S)
-    best = moment(job, service, outlook, s)
-    facts |= best.facts()
+    since_s = max(map(quiet_since_s, services))
+    facts: dict[str, Any] = {"services": tuple(x.id for x in services), "quiet_s": s.now_s - since_s}
+    for service in services:
+        if not _known(service, s):
+            until_s = (service.last_end_s or s.now_s) + UNHEARD_S
+            return Verdict(code="gap_unread", facts=facts | {"service": service.id}, until_s=until_s)
+    dearest = max(services, key=lambda x: s.outlooks[x.id].price)
+    outlook = together([s.outlooks[x.id] for x in services])
+    best = moment(job, services, outlook, s)
+    facts |= {"service": dearest.id, **best.facts()}
     at_s = max(outlook.at_s + (best.after_s or 0.0), since_s + s.policy.gap_min_s)
     if best.now and at_s <= s.now_s:
         return None
@@ -125,6 +148,11 @@ def _waited(outlook: Outlook) -> dict[str, Any]:
     return {"waited": round(day.waited), "requests": round(day.requests), "waited_s": day.waited_s}
 
 
+def _known(service: Service, s: Snapshot) -> bool:
+    outlook = s.outlooks.get(service.id)
+    return outlook is not None and outlook.quiet is not None and not unheard(service, s)
+
+
 def unheard(service: Service, s: Snapshot) -> bool:
     """Has a request ended of which the log has yet to tell? Without that line it would seem quiet for longer."""
     ended_s, outlook = service.last_end_s, s.outlooks.get(service.id)
@@ -133,20 +161,28 @@ def unheard(service: Service, s: Snapshot) -> bool:
     return outlook is None or outlook.heard_s is None or outlook.heard_s + SAME_S < ended_s
 
 
-def taken(d: Draft, sid: HolderId, cause: HolderId | None) -> None:
-    """Tell of a model that is put aside for a job, with what is expected of it and what it costs: it can be checked."""
+def taken(d: Draft, sid: HolderId, cause: HolderId | None, victims: Iterable[HolderId] = ()) -> None:
+    """Tell of a model that is put aside for a job, with what is expected of it and what it costs: it can be checked.
+
+    Args:
+        victims: all who step aside for that job.
+    """
     service, job = d.holders.get(sid), d.holders.get(cause or "")
     s = d.view()
-    outlook = s.outlooks.get(sid)
     if not isinstance(service, Service) or not isinstance(job, Job) or service.form != service.top:
         return
-    facts = {
+    others = (s.service(hid) for hid in victims if hid != sid)
+    services = [service, *(x for x in others if x is not None and x.form == x.top)]
+    facts: dict[str, Any] = {
         "job": job.id,
-        "quiet_s": d.now_s - quiet_since_s(service),
-        "costs": asdict(costs(job, service, s)),
+        "services": tuple(x.id for x in services),
+        "quiet_s": d.now_s - max(map(quiet_since_s, services)),
+        "costs": asdict(costs(job, services, s)),
     }
+    outlooks = [s.outlooks[x.id] for x in services if x.id in s.outlooks]
+    outlook = together(outlooks) if len(outlooks) == len(services) else None
     if not job.rushed and outlook is not None and outlook.quiet is not None:
-        facts |= {"seen_s": d.now_s - outlook.at_s, **moment(job, service, outlook, s).facts()}
+        facts |= {"seen_s": d.now_s - outlook.at_s, **moment(job, services, outlook, s).facts()}
     d.event("gap.taken", sid, **facts)
-    if outlook is not None:
-        d.set(outlooks={**s.outlooks, sid: replace(outlook, taken=facts)})
+    if (own := s.outlooks.get(sid)) is not None:
+        d.set(outlooks={**s.outlooks, sid: replace(own, taken=facts)})

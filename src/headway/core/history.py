@@ -123,9 +123,10 @@ class Histories:
         """
         s = d.view()
         due = {
-            v.facts["service"]
+            sid
             for v in verdicts.values()
             if v.code == "gap_too_short" and v.until_s is not None and v.until_s <= s.now_s
+            for sid in v.facts["services"]
         }
         found = {sid: self._outlook(x, s, sid in due) for sid in s.services if (x := s.service(sid))}
         if any(s.outlooks.get(sid) is not one for sid, one in found.items()) or len(found) < len(s.outlooks):

@@ -292,17 +292,16 @@ VERDICTS: Mapping[str, Phrase] = {
     ),
     "just_pushed": _p("was pushed aside and lets {holder} be for {in_s} more", "was pushed aside a moment ago"),
     "gap_too_short": _p(
-        "{talks_words} could come back to {service}, quiet for {quiet_s}; starts when nobody does for {in_s} more, "
+        "{talks_words} could come back to {services}, quiet for {quiet_s}; starts when nobody does for {in_s} more, "
         "which would earn {gain_s} of job time for {wait_s} of waiting",
-        "nobody is expected at {service}, quiet for {quiet_s}; starts in {in_s}",
-        "{service} has been quiet for {quiet_s}; starts when it stays so for {in_s} more",
+        "nobody is expected at {services}, quiet for {quiet_s}; starts in {in_s}",
         "the model has not been quiet for long enough",
         help="headway start {id}", derive=could_come_back,
     ),
     "gap_not_worth": _p(
-        "{talks_words} could come back to {service}, quiet for {quiet_s}: a swap would not earn {price} s of job time "
+        "{talks_words} could come back to {services}, quiet for {quiet_s}: a swap would not earn {price} s of job time "
         "for each second of waiting",
-        "a swap with {service} would not earn {price} s of job time for each second of waiting",
+        "a swap with {services} would not earn {price} s of job time for each second of waiting",
         "a swap with the model would not be worth the waiting",
         help="headway start {id}", derive=could_come_back,
     ),

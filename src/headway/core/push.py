@@ -136,7 +136,7 @@ def not_back(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | N
 def gap_worth(want: Want, victim: Holder, plan: Plan, s: Snapshot) -> Verdict | None:
     """Is the gap worth a swap?"""
     if isinstance(want.holder, Job) and isinstance(victim, Service) and victim.form == victim.top:
-        return gaps.worth_it(want.holder, victim, s)
+        return gaps.worth_it(want.holder, (victim,), s)  # all of them together: see room.py
     return None
 
 

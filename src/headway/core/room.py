@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway.core import backfill, fit, host_fit, rank, windows
+from headway.core import backfill, fit, gaps, host_fit, rank, windows
 from headway.core.fit import Devices, Leaving, Plan
 from headway.core.lifecycle import loses_work
 from headway.core.model import FormName, Holder, Job, Rank, Snapshot, Verdict, Want
@@ -89,7 +89,14 @@ def room_on(
         rest = {hid: form for hid, form in leaving.items() if hid != innocent}
         if not plan.short_on(devices, want, rest):
             leaving = rest
-    return leaving, None
+    no = _gap_of_all(want, leaving, s)
+    return ({}, no) if no else (leaving, None)
+
+
+def _gap_of_all(want: Want, leaving: Leaving, s: Snapshot) -> Verdict | None:
+    """Is the gap worth a swap with all these models? That it is with each of them says nothing of all."""
+    going = [x for hid in leaving if (x := s.service(hid)) is not None and x.form == x.top]
+    return gaps.worth_it(want.holder, going, s) if len(going) > 1 and isinstance(want.holder, Job) else None
 
 
 Way = tuple[tuple[object, ...], Holder, FormName]  # (what it costs, who, where to)
