@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,6 +10,8 @@ from typing import Any, Final
 from headway.core.forecast import Answer
 
 TOOL_CALL, END_OF_TURN = 1, 2
+LONGEST_S: Final = 1e11  # three thousand years: no clock says more, and sums of these stay exact enough
+MOST_TOKENS: Final = 10**9
 FINISHES: Final = {  # as OpenAI's, Anthropic's and Ollama's servers say it; all others are unknown
     "tool_calls": TOOL_CALL, "tool_use": TOOL_CALL, "function_call": TOOL_CALL,
     "stop": END_OF_TURN, "end_turn": END_OF_TURN, "stop_sequence": END_OF_TURN,
@@ -44,6 +46,15 @@ class Logged:
         )
 
 
+def read_line(text: str | bytes) -> dict[str, Any] | None:
+    """One line of the log; None where it is no document. A disk, or a hand, may have put anything there."""
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
 def logged(row: Mapping[str, Any]) -> Logged | None:
     """None: it is about something else, or it cannot be read."""
     if not row.get("demand") or row.get("class") != "attended":
@@ -64,7 +75,8 @@ def logged(row: Mapping[str, Any]) -> Logged | None:
             finish=TOOL_CALL if row.get("tool") else FINISHES.get(str(row.get("finish")), 0),
             tokens=int(row.get("output_tokens") or 0),
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
     times = (found.at_s, found.wall_s, found.took_s, found.sent_after_s or 0.0, found.waited_s)
-    return found if all(map(math.isfinite, times)) and min(times[2:]) >= 0 and found.tokens >= 0 else None
+    known = all(abs(one) <= LONGEST_S for one in times) and min(times[2:]) >= 0
+    return found if known and 0 <= found.tokens <= MOST_TOKENS else None

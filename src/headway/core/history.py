@@ -6,15 +6,16 @@ the log alone, each counted once: the same lines make the same history. What the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 from headway.core import gaps, windows
 from headway.core.answers import Logged, logged
 from headway.core.draft import Draft
 from headway.core.forecast import Forecast
-from headway.core.ledger import Ledger, price
+from headway.core.ledger import HOUR_S, Ledger, price
 from headway.core.model import HolderId, Service, Snapshot, Verdict
 from headway.core.outlook import Outlook
 from headway.core.pauses import Table
@@ -108,12 +109,24 @@ class Histories:
         self._table, self._boot = table, boot_id
         self.boots: dict[str, float] = dict(found["boots"])  # from the clock of each to ours
         self.of = {name: History.from_doc(table, one) for name, one in found["services"].items()}
-        self._offset_s(boot_id, wall_s - now_s)
+        newest_s = max((one.ledger.newest_s for one in self.of.values()), default=wall_s)
+        self._offset_s(
+            boot_id, max(wall_s, newest_s) - now_s
+        )  # a boot whose wall clock was ahead stops no clock
 
-    def learn(self, row: Mapping[str, Any]) -> None:
-        """One line of the log, each once; in whatever order the gates wrote them."""
-        if (one := logged(row)) is not None:
-            self._of(one.service).learn(one, self._offset_s(one.boot, one.wall_s - one.at_s))
+    def learn(self, row: Mapping[str, Any], now_s: float = math.inf) -> None:
+        """One line of the log, each once; in whatever order the gates wrote them.
+
+        Args:
+            now_s: of the present boot: a line of another one is not from later, whatever its wall clock said.
+        """
+        if (one := logged(row)) is None:
+            return
+        offset_s = self._offset_s(one.boot, one.wall_s - one.at_s)
+        latest_s = now_s + self.boots[self._boot]
+        if one.boot != self._boot and one.at_s + offset_s > latest_s:
+            self.boots[one.boot] = offset_s = latest_s - one.at_s
+        self._of(one.service).learn(one, offset_s)
 
     def look(self, d: Draft, verdicts: Mapping[HolderId, Verdict]) -> None:
         """Put into the snapshot what changed.
@@ -142,9 +155,10 @@ class Histories:
         idle = service.form == service.top and service.active == 0
         made_of = (history.lines, cost, knobs)
         same = before is not None and (before.lines, before.price, before.knobs) == made_of
+        ledger, heard_s, hour = history.ledger, history.heard_s, int(now_s // HOUR_S)
         if before is not None and same and not due and (before.quiet is not None or not idle):
-            return before
-        ledger, heard_s = history.ledger, history.heard_s
+            # who waited is longer ago by the hour, and nobody has to ask for that to be seen
+            return before if before.hour == hour else replace(before, waits=ledger.waits(now_s), hour=hour)
         return Outlook(
             at_s=s.now_s,
             quiet=history.forecast.quiet(now_s) if idle else None,
@@ -153,7 +167,8 @@ class Histories:
             follower_s=ledger.follower_s,
             heard_s=None if heard_s is None else heard_s - offset_s,
             lines=history.lines,
-            waits=(ledger.over(now_s, 1), ledger.over(now_s, 24), ledger.total()),
+            waits=ledger.waits(now_s),
+            hour=hour,
             apart=history.apart.total(),
             taken=before.taken if before is not None and aside else {},
         )

@@ -190,6 +190,15 @@ class Ledger:
             requests, waited, waited_s = requests + n, waited + m, waited_s + seconds
         return Waits(requests=requests, waited=waited, waited_s=waited_s)
 
+    def waits(self, now_s: float) -> tuple[Waits, Waits, Waits]:
+        """Of the last hour, of 24, and of all time."""
+        return self.over(now_s, 1), self.over(now_s, HOURS), self.total()
+
+    @property
+    def newest_s(self) -> float:
+        """When the newest request came; -inf: there was none."""
+        return self._now_s
+
     def total(self) -> Waits:
         requests, waited, waited_s = self._all
         return Waits(requests=requests, waited=waited, waited_s=waited_s)

@@ -24,6 +24,7 @@ class Outlook:
         heard_s: end of the last attended request that the log told; None: it told none.
         lines: of the log, that this is made of.
         waits: of the last hour (whole hours and the one that runs), of 24, and of all time.
+        hour: as of which they are, on the clock of the history.
         apart: all waits in slow_wake windows: they are charged to nobody.
         taken: of a model that is aside for a job: what was expected of that when it was put aside.
     """
@@ -36,5 +37,6 @@ class Outlook:
     heard_s: float | None = None
     lines: int = 0
     waits: tuple[Waits, Waits, Waits] = (NONE, NONE, NONE)
+    hour: int = 0
     apart: Waits = NONE
     taken: Mapping[str, Any] = field(default_factory=dict)

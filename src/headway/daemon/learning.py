@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from headway.core import gaps
+from headway.core.answers import read_line
 from headway.core.history import Histories
 from headway.core.model import Snapshot
 from headway.core.pauses import Table
@@ -75,10 +76,8 @@ class Learning:
         fresh = [line for line in lines if line.offset >= self._rows_from.get(line.source, 0)]
         self._recorder.tailed(fresh, {n: max(at, self._rows_from.get(n, 0)) for n, at in offsets.items()})
         for line in lines:
-            with suppress(ValueError):
-                row = json.loads(line.doc)
-                if isinstance(row, dict):
-                    self.histories.learn(row)
+            if (row := read_line(line.doc)) is not None:
+                self.histories.learn(row, self._clock.now_s())
         self._told()
         return True
 

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Delete, Table, and_, bindparam, delete
 from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.sqlite import Insert, insert
 
+from headway.core.answers import read_line
 from headway.core.model import Event
 from headway.core.past import is_swap
 from headway.ports import Batch, RequestLine
@@ -22,6 +23,7 @@ GOOD_ENDS = (
     "done",
     "local",
 )  # of a request, as the gate logs it: answered by its server, or by the gate itself
+LARGEST = 2**63 - 1  # of whole numbers, that SQLite takes
 PRUNED_AT_ONCE = 500  # rows; some milliseconds
 
 
@@ -140,11 +142,7 @@ def _event_row(event: Event, wall_s: float) -> Row:
 
 def _request_row(line: RequestLine) -> Row:
     """The columns are read out of the line where they can be; a line that is no JSON is kept as it is."""
-    try:
-        found = json.loads(line.doc)
-    except ValueError:
-        found = None
-    fields = found if isinstance(found, dict) else {}
+    fields = read_line(line.doc) or {}
     status = _if(int, fields.get("status"))
     good = status is not None and 100 <= status < 400 and fields.get("ended", "done") in GOOD_ENDS
     return {
@@ -161,4 +159,5 @@ def _request_row(line: RequestLine) -> Row:
 
 
 def _if(kind: type | tuple[type, ...], value: Any) -> Any:
-    return value if isinstance(value, kind) and not isinstance(value, bool) else None
+    small = not isinstance(value, int) or abs(value) <= LARGEST
+    return value if isinstance(value, kind) and not isinstance(value, bool) and small else None

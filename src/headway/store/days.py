@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
@@ -11,7 +10,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select
 
-from headway.core.answers import logged
+from headway.core.answers import logged, read_line
 from headway.core.model import Event
 from headway.core.past import DayRow, is_swap
 from headway.ports import Batch, RequestLine
@@ -58,11 +57,8 @@ def _event(sums: Sums, event: Event, wall_s: float) -> None:
 def _requests(sums: Sums, lines: Iterable[RequestLine]) -> None:
     """As the ledger of the gap policy counts them: see core/history.py."""
     for line in lines:
-        try:
-            row = json.loads(line.doc)
-        except ValueError:
-            continue
-        one = logged(row) if isinstance(row, dict) else None
+        row = read_line(line.doc)
+        one = logged(row) if row is not None else None
         if one is None or one.sent_after_s is None or (one.window == "slow_wake" and one.waited_s):
             continue
         _add(sums, one.wall_s, "requests", 1.0)
