@@ -251,6 +251,9 @@ def test_start_makes_it_first_and_asks_not_whether_the_gap_is_worth_it() -> None
 
 def test_a_job_without_park_stops_at_its_next_saved_point_instead_if_that_is_said() -> None:
     scene = Scene(24).job()
+    no = says(scene, SetWish(target="train", verb="pause", at_saved_point=True))
+    assert (no.accepted, no.code) == (False, "no_saved_point"), "it would never reach one"
+    scene = Scene(24).job(job_spec(saved=("point",)))
     assert says(scene, SetWish(target="train", verb="pause", at_saved_point=True)).accepted
     assert scene.s.holders["train"].wish == "wind_down"
     scene = job("running")

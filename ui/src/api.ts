@@ -234,6 +234,7 @@ export interface JobRow {
   recipe: string | null
   lane: string
   position: number | null
+  may_start: boolean
   priority: number
   placement: string
   driver: string
@@ -246,6 +247,7 @@ export interface JobRow {
   progress: number | null
   saved_age_s: number | null
   saved_point: string | null
+  saves: boolean
   saves_every_s: number | null
   unsaved_s: number | null
   lost_s: number
@@ -316,6 +318,7 @@ export interface LogTail {
 export interface LostRow {
   run: string | null
   cause: string
+  why: string
   lost_s: number
   at_ran_s: number
 }

@@ -159,7 +159,7 @@ def said(key: str, value: Any) -> str:
     if key == "argv":
         return " ".join(value)
     if key == "lost":
-        return ", ".join(f"{age(one['lost_s'])} ({one['cause']})" for one in value)
+        return ", ".join(f"{age(one['lost_s'])} ({one['why']})" for one in value)
     if isinstance(value, dict):
         return ", ".join(f"{name}={one}" for name, one in value.items())
     if isinstance(value, list):

@@ -96,15 +96,24 @@ def _down(d: Draft, holder: Holder, pending: Pending | None) -> Holder:
     down = replace(holder, form=holder.bottom, since_s=d.now_s, seen_bytes={}, devices=())
     if isinstance(down, Service):
         return _off(down)
-    if isinstance(down, Job):
+    if isinstance(down, Job) and isinstance(holder, Job):
         down = line.waits_from(d, freezing.thawed(down, d.now_s), d.now_s)
         began_s = holder.since_s if holder.form == holder.top else None
         if pending is not None and not pending.frees:
             began_s = pending.started_s
         if began_s is not None:
             first_s = down.started_s if down.started_s is not None else began_s
-            down = replace(down, started_s=first_s, ran_s=down.ran_s + d.now_s - began_s)
+            worked_s = max(0.0, ended_s(d, holder, began_s) - began_s - (holder.ran_s - down.ran_s))
+            down = replace(down, started_s=first_s, ran_s=max(0.0, holder.ran_s + worked_s))
     return down
+
+
+def ended_s(d: Draft, holder: Holder, began_s: float) -> float:
+    """When its leader ended, where its shim noted that: no daemon may have been there to see it. Else now."""
+    run = holder.run
+    at_s = run.exit.at_s if run is not None and run.exit is not None else None
+    same = run is not None and run.boot_id == d.base.boot_id
+    return at_s if same and at_s is not None and began_s <= at_s <= d.now_s else d.now_s
 
 
 def _off(service: Service) -> Service:
@@ -174,7 +183,8 @@ def _finish(d: Draft, job: Job, how: Ended, code: int | None = None) -> None:
         {"reason": job.note, **job.note_facts} if job.note == "cannot_start" and how == "failed" else {}
     )
     d.event(f"job.{how}", job.id, **never_ran, exit_code=code, ran_s=job.ran_s)
-    d.put(replace(job, ended=how, ended_s=d.now_s, exit_code=code, devices=()))
+    at_s = ended_s(d, job, job.started_s if job.started_s is not None else d.now_s)
+    d.put(replace(job, ended=how, ended_s=at_s, exit_code=code, devices=()))
     hold_followers(d, job.id)
     line.followed(d, job)
 

@@ -10,6 +10,8 @@ from headway.core.draft import LEASE_LANE
 from headway.core.model import HolderId, Job, Snapshot, Verdict
 from headway.core.rows import LostRow
 from headway.core.rules import job_places
+from headway.core.tellings import because
+from headway.core.timeline import stuck
 from headway.core.told import UNHEALTHY
 from headway.core.windows import tied
 from headway.core.worked import ran_s, unsaved_s
@@ -18,7 +20,9 @@ Known = Mapping[str, tuple[float, ...]]
 NONE: Known = {}
 
 
-def job_fields(job: Job, s: Snapshot, known: Known = NONE) -> dict[str, Any]:
+def job_fields(
+    job: Job, s: Snapshot, verdicts: Mapping[HolderId, Verdict], known: Known = NONE
+) -> dict[str, Any]:
     """The fields of a JobRow that no other row has.
 
     Args:
@@ -34,6 +38,9 @@ def job_fields(job: Job, s: Snapshot, known: Known = NONE) -> dict[str, Any]:
         "recipe": job.recipe,
         "lane": job.lane,
         "position": words.position(job, s),
+        "may_start": words.position(job, s) is not None
+        and job.wish != "hold"
+        and may_start(job.id, verdicts),
         "priority": spec.priority,
         "placement": spec.placement,
         "driver": spec.driver,
@@ -50,12 +57,14 @@ def job_fields(job: Job, s: Snapshot, known: Known = NONE) -> dict[str, Any]:
         "unsaved_s": unsaved_s(job, ran) if runs else None,
         "lost_s": job.lost_s,
         "lost": tuple(
-            LostRow(run=x.run, cause=x.cause, lost_s=x.lost_s, at_ran_s=x.at_ran_s) for x in job.lost
+            LostRow(run=x.run, cause=x.cause, why=_why(x.cause, s), lost_s=x.lost_s, at_ran_s=x.at_ran_s)
+            for x in job.lost
         ),
         "left_s": left.s if left else None,
         "left_low_s": left.low_s if left else None,
         "left_high_s": left.high_s if left else None,
         "max_runtime_s": spec.max_runtime_s,
+        "saves": bool(spec.saved),
         "attempts_left": job.attempts_left,
         "exit_code": job.exit_code,
         "ended_s": None if job.ended_s is None else s.now_s - job.ended_s,
@@ -71,6 +80,13 @@ def job_fields(job: Job, s: Snapshot, known: Known = NONE) -> dict[str, Any]:
         "labels": spec.labels,
         "colour": spec.colour,
     }
+
+
+def _why(cause: str, s: Snapshot) -> str:
+    """Whoever needed the room, by name, or what ended it."""
+    if cause in s.holders:
+        return f"for {words.label(cause, s)}"
+    return str(because({"cause": cause}).get("because", cause.replace("_", " ")))
 
 
 def step_aside(job: Job) -> str:
@@ -95,21 +111,14 @@ def outlook(s: Snapshot, verdicts: Mapping[HolderId, Verdict]) -> eta.Outlook:
     here = [h for hid in s.present if isinstance(h := s.holders[hid], Job) and h.ended is None]
     line = [hid for lane in sorted(s.queue) if lane not in ("held", LEASE_LANE) for _, hid in s.queue[lane]]
     going = next((hid for hid in line if (no := verdicts.get(hid)) is not None and no.code == "goes"), None)
-    following = going or next((hid for hid in line if _may_start(hid, verdicts)), None)
+    following = going or next((hid for hid in line if may_start(hid, verdicts)), None)
     return eta.outlook(s, following, job_places("gpu", s), (*here, *_jobs(line, s)))
 
 
-def _may_start(hid: HolderId, verdicts: Mapping[HolderId, Verdict]) -> bool:
+def may_start(hid: HolderId, verdicts: Mapping[HolderId, Verdict]) -> bool:
     """Does it only wait for room or for time, and not for another job, or for ever?"""
     no = verdicts.get(hid)
-    return no is None or no.code not in (
-        "after",
-        "after_gone",
-        "after_failed",
-        "never_fits",
-        "shadow",
-        "queue_held",
-    )
+    return no is None or not (no.code == "after" or stuck(no))
 
 
 def _jobs(line: Iterable[HolderId], s: Snapshot) -> Iterable[Job]:

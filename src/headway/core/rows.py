@@ -35,6 +35,7 @@ class LostRow:
 
     run: str | None
     cause: str
+    why: str  # the same in words
     lost_s: float
     at_ran_s: float  # the job's running time when that happened
 
@@ -46,6 +47,9 @@ class JobRow(Row):
     recipe: str | None
     lane: str
     position: int | None  # in its lane, from 1; None: not in line
+    may_start: (
+        bool  # in line, and only room or time is missing: no other job, nothing that somebody has to change
+    )
     priority: int
     placement: str
     driver: str
@@ -58,6 +62,7 @@ class JobRow(Row):
     progress: float | None
     saved_age_s: float | None
     saved_point: str | None
+    saves: bool  # it says how far it has saved
     saves_every_s: float | None  # running time up to a saved point, as last measured
     unsaved_s: float | None  # running time that a stop would lose now; None: it has no process
     lost_s: float  # running time that was lost, over all its runs

@@ -10,14 +10,19 @@ from headway.core.wording import Facts, Phrase, did, how_it_ended, nobody, still
 from headway.core.wording import phrase as _p
 
 # causes whose plainest words, behind "asked to be stopped:", would say the same once more
-WORDED = {"asked_stop": "somebody asked for it", "asked_kill": "somebody asked for it at once"}
+WORDED = {
+    "asked_stop": "it is to stop",  # who asked is told before that: a person, or the time that it may run
+    "asked_kill": "it is to end at once",
+    "exit": "its process ended",
+}
 
 
 def because(facts: Facts) -> Facts:
     """What a move is for: somebody who needs the room, or the rule that asks for it, in its plainest words."""
     code = str(facts.get("cause"))
     phrase = VERDICTS.get(code) or NOTES.get(code)
-    return {"because": WORDED.get(code, phrase.texts[-1]), "cause": None} if phrase else {}
+    words = WORDED.get(code) or (phrase.texts[-1] if phrase else None)
+    return {"because": words, "cause": None} if words else {}
 
 
 def _form(facts: Facts) -> Facts:
@@ -114,6 +119,11 @@ REFUSALS: Mapping[str, Phrase] = {
         "it has no park command, so it cannot pause. `headway pause --at-saved-point {target}` stops it at its next "
         "saved point, `headway stop {target}` now.",
         "it has no park command, so it cannot pause. `headway stop` frees its memory too.",
+    ),
+    "no_saved_point": _p(
+        "nothing says where it has saved, so it has no saved point to pause at. `headway winddown {target}` lets it "
+        "come to its end, `headway stop {target}` ends it now.",
+        "it has no saved point to pause at. `headway stop` ends it now.",
     ),
     "not_editable": _p(
         "{fields} cannot be changed of a job. Cancel it, and add another one.",

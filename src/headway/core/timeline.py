@@ -125,7 +125,7 @@ def _play(
 
 def _floor_s(holder: Holder, stays: list[_Stay], s: Snapshot, verdict: Verdict | None) -> float:
     """Not before its time has come, and those are over that it follows."""
-    if verdict is not None and _stuck(verdict):
+    if verdict is not None and stuck(verdict):
         return inf
     floor_s = 0.0 if verdict is None or verdict.until_s is None else max(0.0, verdict.until_s - s.now_s)
     if isinstance(holder, Job) and holder.started_s is None:
@@ -137,7 +137,7 @@ def _floor_s(holder: Holder, stays: list[_Stay], s: Snapshot, verdict: Verdict |
     return floor_s
 
 
-def _stuck(verdict: Verdict) -> bool:
+def stuck(verdict: Verdict) -> bool:
     """As things are it cannot start, whoever goes."""
     return verdict.code in STUCK or (verdict.code in WINDOWED and verdict.until_s is None)
 

@@ -58,7 +58,7 @@ def row(hid: str, s: Snapshot, verdicts: Verdicts) -> Row | DeviceRow | None:
 
 
 def job_row(job: Job, s: Snapshot, verdicts: Verdicts, known: Known = NONE) -> JobRow:
-    return JobRow(**_common(job, s, verdicts), **job_fields(job, s, known))
+    return JobRow(**_common(job, s, verdicts), **job_fields(job, s, verdicts, known))
 
 
 def detail(hid: str, s: Snapshot, verdicts: Verdicts) -> Row | DeviceRow | None:

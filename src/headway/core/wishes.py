@@ -176,6 +176,8 @@ def _set_wish(d: Draft, command: SetWish) -> Reply:
     if no := _cannot_pause(d, holder, command):
         if not command.at_saved_point:
             return refused(d, no, holder.id, target=holder.id)
+        if isinstance(holder, Job) and not holder.spec.saved:
+            return refused(d, "no_saved_point", holder.id, target=holder.id)
         verb = "wind_down"
     waits = holder.form == holder.bottom and holder.id not in d.pending
     if isinstance(holder, Job) and waits:

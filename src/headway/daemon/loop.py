@@ -89,10 +89,11 @@ class Loop:
         self.turns += 1
         self._hub.publish(self._s, decision.verdicts, frozenset(draft.changed))
         self._gates(self._s, decision)
-        self._do(decision, creating=False)
+        freeing = (False,) if self._undo is NOTHING else ()  # what was asked for waits until it is saved
+        self._do(decision, freeing, saved=False)
         if saved := await self._recorder.save(draft, self._s):
             self._undo = NOTHING
-        self._do(decision, creating=True, saved=saved)
+        self._do(decision, (True,) if freeing else (False, True), saved)
         for answer, reply in replies:
             if not reply.done():
                 reply.set_result(answer if saved else self._recorder.unsaved(answer))
@@ -103,17 +104,17 @@ class Loop:
             return self._recorder.unsaved(Reply(accepted=False, code="", facts={}, rev=self._s.rev))
         return wishes.apply(draft, command)
 
-    def _do(self, decision: Decision, creating: bool, saved: bool = True) -> None:
-        sure = not creating or self._undo is NOTHING  # else it may follow from a command that is taken back
+    def _do(self, decision: Decision, creating: tuple[bool, ...], saved: bool) -> None:
+        sure = self._undo is NOTHING  # else it may follow from a command that is taken back
         for action in decision.actions:
             match action:  # the gates were told by their revision in the snapshot
-                case Move() if action.creates == creating:
+                case Move() if action.creates in creating:
                     pending = self._s.pending[action.holder]
                     if sure and self._recorder.allows(action, pending, self._s, saved):
                         self._act.move(action, pending)
                     else:
                         self.tell(self._recorder.refusal(action))
-                case Measure() if not creating:
+                case Measure() if False in creating:
                     self._act.measure(action)
-                case Signal() if not creating:
+                case Signal() if False in creating:
                     self._act.signal(action)

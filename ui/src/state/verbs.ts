@@ -64,6 +64,7 @@ export function jobVerbs(row: JobRow): Verb[] {
   if (row.step_aside !== "none") not.add(ANYWAY)
   // one that cannot park has another way to pause
   not.add(row.step_aside === "park" ? PAUSE_SAVED : PAUSE)
+  if (!row.saves) not.add(PAUSE_SAVED) // there is no saved point that it could reach
   // one that is parked because it was asked to is let go on; one that only steps aside is held
   if (row.state === "parked") not.add(row.wish === "run" ? RESUME : HOLD)
   return (OF_JOB[row.state] ?? []).filter((one) => !not.has(one))
