@@ -47,3 +47,20 @@ def test_a_phone_says_why_each_job_waits(visit: Callable[..., Visit]) -> None:
     rows.last.and_(page.locator(f"[aria-rowindex='{end}']")).wait_for()
     assert one.violations() == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_phone_shows_who_holds_the_device_and_what_is_next_at_once(
+    world: Stack, visit: Callable[..., Visit]
+) -> None:
+    for name in WAITING:
+        world.post(f"/api/v1/jobs/{name}/release")
+    page = visit(is_mobile=True).page
+    page.set_viewport_size({"width": 390, "height": 800})
+    first = page.get_by_role("region", name="Next").locator("li").first
+    first.get_by_text("could come back to chat").wait_for()
+    box = first.bounding_box()
+    assert box is not None and box["y"] + box["height"] <= 800, "without scrolling"
+    page.get_by_text("Memory over time").click()
+    page.get_by_role("article", name="Device sim0").get_by_text("Nothing was measured here").or_(
+        page.get_by_role("img").filter(visible=True)
+    ).first.wait_for()
