@@ -225,21 +225,29 @@ def told(reply: dict[str, Any]) -> None:
     """What it would be."""
     facts = reply["facts"]
     line(f"{facts['name']} would be queued: placement {facts['placement']}, priority {facts['priority']}")
-    line(ASIDE[facts["step_aside"]].format(id="ID"))
     if reply["warning"]:
         tell(f"headway: {facts['name']} {reply['warning']}.")
+    elif steps_aside(reply):
+        line(ASIDE[facts["step_aside"]].format(id="ID"))
 
 
 def added(client: Client, reply: dict[str, Any], quiet: bool) -> None:
     """Its id, and on a terminal what becomes of it."""
-    row = None
+    out, told_already = f"`headway cancel {reply['id']}` takes it out of the queue", False
     if quiet or not sys.stdout.isatty():
         click.echo(reply["id"])
     else:
         row = client.get(f"/api/v1/jobs/{segment(reply['id'])}")
         line(f"{row['id']} ({row['name']}, placement {row['placement']}) is {said(row)}")
-        line(ASIDE[row["step_aside"]].format(**row))
-    if reply["warning"] and not (row and reply["warning"] in row["why"]):
-        tell(
-            f"headway: {reply['id']} {reply['warning']}. `headway cancel {reply['id']}` takes it out of the queue."
-        )
+        if steps_aside(reply):
+            line(ASIDE[row["step_aside"]].format(**row))
+        told_already = bool(reply["warning"]) and reply["warning"] in row["why"]
+    if told_already:
+        tell(f"headway: {out}.")
+    elif reply["warning"]:
+        tell(f"headway: {reply['id']} {reply['warning']}. {out}.")
+
+
+def steps_aside(reply: dict[str, Any]) -> bool:
+    """Does it matter how? Not to one that can never start, nor where no model may want a device of its own."""
+    return not reply["warning"] and bool(reply["facts"].get("meets_models"))

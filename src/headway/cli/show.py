@@ -134,6 +134,8 @@ def tells(key: str, row: dict[str, Any]) -> bool:
         return row["note"] not in row["why"]
     if key in ("wish", "wish_by"):
         return bool(row["wish"] != "run")
+    if key == "step_aside":  # nobody asks one without a device
+        return bool(row["lane"] != "cpu")
     if key == "ran_s":
         return bool(row["started"])
     if key in ("stalled", "alone", "failures", "attempts_left", "lost_s", "runs"):

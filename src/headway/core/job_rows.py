@@ -7,13 +7,15 @@ from typing import Any
 
 from headway.core import eta, words
 from headway.core.draft import LEASE_LANE
+from headway.core.fit import resolve
+from headway.core.lifecycle import gated
 from headway.core.model import HolderId, Job, Snapshot, Verdict
 from headway.core.rows import LostRow
 from headway.core.rules import job_places
 from headway.core.tellings import because
 from headway.core.timeline import stuck
 from headway.core.told import UNHEALTHY
-from headway.core.windows import tied
+from headway.core.windows import candidates, tied
 from headway.core.worked import ran_s, unsaved_s
 
 Known = Mapping[str, tuple[float, ...]]
@@ -94,6 +96,15 @@ def step_aside(job: Job) -> str:
     if tied(job):
         return "none"
     return "park" if job.form_named("parked") else "restart"
+
+
+def meets_models(job: Job, s: Snapshot) -> bool:
+    """May a model ever want a device that this job may have? Where none may, nothing makes it step aside."""
+    if not job.spec.count:
+        return False
+    own = set(resolve(job.spec, s) or s.devices)
+    services = (s.service(sid) for sid in s.services)
+    return any(x is not None and gated(x) and own & set(candidates(x, s) or s.devices) for x in services)
 
 
 def running_facts(job: Job, s: Snapshot) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from headway.api.selecting import tests
 from headway.core import rows, view, words
 from headway.core.commands import AddJob, EditJob, JobVerb
 from headway.core.decide import never_fits
-from headway.core.job_rows import step_aside
+from headway.core.job_rows import meets_models, step_aside
 from headway.core.model import Job, JobSpec, Rank, Want
 from headway.core.phrases import sentence
 from headway.errors import NotFound, Refused
@@ -89,8 +89,10 @@ async def add(
     )
     check(reply)
     added = parts.hub.snapshot.holders.get(reply.holder or "")
-    warning = _never_fits(parts, added) if isinstance(added, Job) else None
-    accepted = replace(Accepted.of(reply), warning=warning)
+    accepted = Accepted.of(reply)
+    if isinstance(added, Job):
+        facts = {**accepted.facts, "meets_models": meets_models(added, parts.hub.snapshot)}
+        accepted = replace(accepted, warning=_never_fits(parts, added), facts=facts)
     return answer(Accepted, accepted, 202, {"Location": f"/api/v1/jobs/{reply.holder}"})
 
 
@@ -136,6 +138,7 @@ def _would_be(parts: Parts, spec: JobSpec) -> Accepted:
         "placement": spec.placement,
         "priority": spec.priority,
         "step_aside": step_aside(job),
+        "meets_models": meets_models(job, parts.hub.snapshot),
     }
     return Accepted(True, None, "dry_run", parts.hub.revision, _never_fits(parts, job), facts)
 
