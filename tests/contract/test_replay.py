@@ -202,6 +202,24 @@ def test_without_json_it_prints_a_table(tmp_path: Path) -> None:
     assert "clairvoyant" in result.stdout
 
 
+@pytest.mark.parametrize("columns", [None, 40, 80, 100, 200])
+def test_two_costs_can_be_told_apart_on_any_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: int | None
+) -> None:
+    monkeypatch.setattr("headway.cli.tables.width", lambda: columns)
+    others = ["--what-if", "sleep=3", "--what-if", "sleep=3,wake=0.25,park=11.5"]
+    trace = str(csv_of(agents(1, hours=1), tmp_path / "t.csv.gz"))
+    result = told(trace, "--cost", "wake=2.25", "--saved-every", "60", *others)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    for name in ("headway", "headway sleep=3", "headway sleep=3,wake=0.25,park=11.5"):
+        assert sum(one.split("  ")[0] == name for one in lines) == 1, result.stdout
+    (costs,) = [one for one in lines if one.startswith("costs: ")]
+    assert all(word in costs for word in ("11 s", "2.25 s", "1.75 s", "2 s", "60 s"))
+    if columns is not None and columns >= 80:
+        assert all(len(one) <= columns for one in lines)
+
+
 def test_a_log_of_the_gate_and_its_trace_are_one(tmp_path: Path) -> None:
     requests = agents(2, hours=2)
     log = log_of([logged(one) for one in requests], tmp_path / "2026-11.g1.ndjson")

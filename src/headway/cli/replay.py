@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from headway.cli.ask import show_json, tell
-from headway.cli.tables import line, table
+from headway.cli.tables import line, table, whole_table
+
+if TYPE_CHECKING:
+    from headway.core.worth import Costs
 
 COMPARED = "fixed:10,fixed:60,never,clairvoyant"
 HEAD = ("POLICY", "GPU", "ASLEEP", "MEAN WAIT", "P95", "P99", "WAITED", "SWAPS", "USELESS", "LOST")
@@ -94,7 +97,10 @@ def replay(ctx: click.Context, /, log: Path, service: str | None, as_json: bool,
     line(f"{trace.name}: {document['requests']} requests in {document['hours']:.1f} h")
     if trace.skipped:
         tell(f"{trace.skipped} lines were cut short and are left out")
-    table(HEAD, [_row(one) for one in document["policies"]])
+    line(f"costs: {_costs(setting.costs)}")
+    if others:
+        line("what-if: the same, but for what its name says")
+    whole_table(HEAD, [_row(one) for one in document["policies"]])
     for name, points in document["frontier"].items():
         if points:
             line()
@@ -131,6 +137,15 @@ def _sweep(text: str) -> tuple[str, float, float]:
     if not equals or not colon or not 0 < _number(low) < _number(high):
         raise ValueError(f"{text!r} is not KNOB=LOW:HIGH with 0 < LOW < HIGH")
     return name.strip(), _number(low), _number(high)
+
+
+def _costs(costs: Costs) -> str:
+    """What was assumed of a swap, in one line."""
+    words = [f"sleep {costs.sleep_s:g} s", f"wake {costs.wake_s:g} s", f"resume {costs.resume_s:g} s"]
+    words.append(f"park {costs.park_s:g} s")
+    words += [name for name in ("hides_park", "abandons_sleep") if getattr(costs, name)]
+    words += [f"saved every {costs.saved_every_s:g} s"] if costs.saved_every_s else []
+    return ", ".join(words)
 
 
 def _row(one: Mapping[str, Any]) -> tuple[str, ...]:

@@ -87,6 +87,25 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], state_at: int | No
         line("  ".join((*parts, last)).rstrip())
 
 
+def whole_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """The same for figures of what only its name tells apart: nothing is cut.
+
+    Where the terminal is too narrow for that, each name stands in a line of its own, above its figures.
+    """
+    widths = [max(len(row[n]) for row in (head, *rows)) for n in range(len(head))]
+    limit = width()
+    beside = limit is None or sum(widths) + 2 * (len(head) - 1) <= limit
+    for name, *figures in (head, *rows):
+        text = "  ".join(
+            cell.ljust(columns) for cell, columns in zip(figures, widths[1:], strict=True)
+        ).rstrip()
+        if beside:
+            line(f"{name:<{widths[0]}}  {text}")
+        else:
+            line(name)
+            line(f"  {text}")
+
+
 def none(words: str) -> None:
     """Says on a terminal that there is nothing to list; programs get nothing."""
     if sys.stdout.isatty():
