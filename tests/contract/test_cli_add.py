@@ -1,5 +1,6 @@
-"""What `add` says of how a job steps aside: only where something may want its device, and never of one that stays out."""
+"""What is said of a job of one's own: how it steps aside, where it may have to; and its command, as it can be typed."""
 
+import shlex
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -103,3 +104,24 @@ async def test_one_that_can_never_start_is_told_how_to_leave_the_queue(
     assert any(words.format(id="j3") in result.stdout for words in ASIDE.values()) is (
         terminal and not larger
     )
+
+
+async def test_a_command_is_shown_as_a_shell_takes_it(real: Served, home: Path) -> None:
+    j2 = snapshot().holders["j2"]
+    assert isinstance(j2, Job)
+    argv = ("sh", "-c", "for x in 'a b'; do echo \"$x\"; done", "", "*")
+    j2 = replace(j2, spec=replace(j2.spec, argv=argv))
+    real.hub.publish(snapshot(9, holders={**holders(), "j2": j2}), {}, frozenset({"j2"}))
+    result = await headway(home, "show", "j2")
+    (shown,) = [one for one in result.stdout.splitlines() if one.startswith("command ")]
+    assert tuple(shlex.split(shown.removeprefix("command"))) == argv
+
+
+@pytest.mark.parametrize("verb", ["add", "run"])
+async def test_a_command_without_its_dashes_is_repeated_as_a_shell_takes_it(
+    real: Served, home: Path, verb: str
+) -> None:
+    words = ["sh", "x y", "$HOME"]
+    result = await headway(home, verb, *words)
+    (told,) = [one for one in result.stderr.splitlines() if "`--`" in one]
+    assert result.exit_code == 2 and shlex.split(told.split(" -- ")[1]) == words

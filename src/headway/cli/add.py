@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 import time
@@ -165,7 +166,7 @@ def _recipe(recipes: tuple[str, ...], argv: list[str]) -> str | None:
     if argv and recipes:
         raise click.UsageError("give either the NAME of a recipe or a command behind `--`, not both.")
     if len(recipes) > 1:
-        raise click.UsageError(f"a command goes behind `--`: headway add ... -- {' '.join(recipes)}")
+        raise click.UsageError(f"a command goes behind `--`: headway add ... -- {shlex.join(recipes)}")
     if argv and not argv[0].strip():
         raise click.UsageError("the command behind `--` is empty: it begins with a program.")
     return recipes[0] if recipes else None

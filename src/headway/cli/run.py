@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import Any
 
@@ -86,7 +87,7 @@ def run(ctx: click.Context, session: Session, /, activity: tuple[str, ...], **gi
 def _check_usage(argv: list[str], activity: tuple[str, ...], given: dict[str, Any]) -> None:
     """Raises: click.UsageError."""
     if not argv:
-        words = " ".join(activity) or "CMD"
+        words = shlex.join(activity) or "CMD"
         raise click.UsageError(f"the command goes behind `--`: headway run -- {words}")
     if len(activity) > 1:
         raise click.UsageError(

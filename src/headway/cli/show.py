@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from typing import Any
 
@@ -159,7 +160,7 @@ def said(key: str, value: Any) -> str:
     if key == "bytes" or key.endswith("_bytes"):
         return sized(value)
     if key == "argv":
-        return " ".join(value)
+        return shlex.join(value)
     if key == "lost":
         return ", ".join(f"{age(one['lost_s'])} ({one['why']})" for one in value)
     if isinstance(value, dict):

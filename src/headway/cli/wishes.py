@@ -27,7 +27,7 @@ WISHES = {
     "stop": ("stop", "Stop a job and hold it. Released, it starts again from its saved point."),
     "kill": ("kill", "Stop a job at once, without grace, and hold it."),
     "cancel": ("cancel", "End a job for good, in any phase. Nothing brings it back."),
-    "retry": ("retry", "Queue again a job that is over."),
+    "retry": ("retry", "Queue again a job that is over, but not cancelled."),
     "clear": ("clear", "Forget jobs that are over. The logs of their last runs stay for a while."),
 }
 OPTIONS = {
