@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import pytest
 
-from headway.core import fold, view
-from headway.core.commands import Claim, SetMode
+from headway.core import fold, phrases, view, wishes
+from headway.core.commands import Claim, EndLease, SetMode
 from headway.core.decide import decide
 from tests.core.lease_scene import GPU, asked, held, made, of, put, told, turn, verdict
 from tests.core.make import T0_S, Scene, gib, job_spec, service_spec
@@ -102,3 +103,33 @@ def test_one_that_a_claim_keeps_off_is_told_so_whoever_else_is_there(beside: boo
         scene.job(job_spec("train", running=2, placement="share"))
     told(scene, Claim(name="notebook", pid=77, block=True))
     assert verdict(scene, asked(scene, 2)).code == "blocked"
+
+
+LEFT = {
+    # name: (mode, was it granted, did it give its place in line up)
+    "while it waited": ("live", False, True),
+    "with a device": ("live", True, False),
+    "in shadow mode, where its program ran without a grant": ("shadow", False, False),
+}
+
+
+@pytest.mark.parametrize(("mode", "granted", "gave_up"), LEFT.values(), ids=LEFT.keys())
+def test_one_that_leaves_before_it_had_anything_gave_nothing_back(
+    mode: Literal["live", "shadow"], granted: bool, gave_up: bool
+) -> None:
+    scene = Scene(24)
+    scene.s = replace(scene.s, mode=mode)
+    lid = held(scene, 12) if granted else asked(scene, 12)
+    draft = scene.draft()
+    assert wishes.apply(draft, EndLease(target=lid)).accepted
+    scene.s = draft.done()
+    (event,) = [one for one in draft.events if one.code == "lease.ended"]
+    assert (event.facts["how"], event.facts.get("gave_up", False)) == ("released", gave_up)
+    if granted:  # its memory is measured first
+        return
+    why = view.explain(lid, scene.s, {})
+    assert (why.code, why.facts.get("gave_up", False)) == ("released", gave_up)
+    plain = {key: value for key, value in why.facts.items() if key != "gave_up"}
+    assert why.sentence.endswith(phrases.sentence(why.code, plain, scene.s)) is not gave_up
+    words = [phrases.told(event.code, lid, {**event.facts, "gave_up": one}) for one in (gave_up, False)]
+    assert (words[0] != words[1]) is gave_up

@@ -280,7 +280,9 @@ def end(d: Draft, lease: Lease, how: LeaseEnd, facts: Mapping[str, Any] | None =
     if moving is not None and moving.frees and how in ("released", "gone"):
         how = "revoked"  # it did as it was asked
     since_s = lease.asked_s if lease.granted_s is None else lease.granted_s
-    for_s = {"waited_s" if lease.granted_s is None else "held_s": d.now_s - since_s}
+    for_s: dict[str, Any] = {"waited_s" if lease.granted_s is None else "held_s": d.now_s - since_s}
+    if how == "released" and gave_up(d, lease):
+        for_s["gave_up"] = True
     over = replace(lease, ended=how, ended_s=d.now_s, note_facts={**for_s, **(facts or {})})
     d.put(over)
     because = (facts or {}).get("because")
@@ -306,6 +308,12 @@ def end(d: Draft, lease: Lease, how: LeaseEnd, facts: Mapping[str, Any] | None =
             shortfall_told=moving is not None and moving.shortfall_told,
         )
     )
+
+
+def gave_up(d: Draft, lease: Lease) -> bool:
+    """Does it leave before it had anything? In shadow mode its program runs without a grant, and had its time."""
+    live = d.other.get("mode", d.base.mode) == "live"
+    return lease.granted_s is None and lease.would_s is None and live
 
 
 def _held_form(lease: Lease, moving: Pending | None) -> FormName | None:

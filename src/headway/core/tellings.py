@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from headway.core.notes import NOTES
 from headway.core.phrasebook import VERDICTS
-from headway.core.wording import Facts, Phrase, did, how_it_ended, nobody, still_held
+from headway.core.wording import GIVEN_UP, Facts, Phrase, did, how_it_ended, nobody, still_held
 from headway.core.wording import phrase as _p
 
 # causes whose plainest words, behind "asked to be stopped:", would say the same once more
@@ -54,6 +54,8 @@ def _known(facts: Facts) -> Facts:
 
 def _how(facts: Facts) -> Facts:
     """How a lease or claim ended, in the plainest words."""
+    if facts.get("gave_up"):
+        return {"in_words": GIVEN_UP}
     phrase = VERDICTS.get(str(facts.get("because") or facts.get("how")))
     return {"in_words": phrase.texts[-1]} if phrase else {}
 

@@ -18,6 +18,7 @@ LISTS = {  # kind -> the command that lists all of it
     "claim": "headway lease ls -a",
     "window": "headway window ls",
 }
+GIVEN_UP = "given up while it waited"
 INITIALS = {"j": "job", "L": "lease", "C": "claim", "w": "window"}
 
 
@@ -84,6 +85,11 @@ def held(facts: Facts) -> Facts:
 
 def ended(facts: Facts) -> Facts:
     return _ago(facts.get("ended_s"))
+
+
+def given_up(facts: Facts) -> Facts:
+    """One that left while it waited had nothing to give back."""
+    return {**ended(facts), "up": GIVEN_UP if facts.get("gave_up") else None}
 
 
 def share_done(facts: Facts) -> Facts:
