@@ -313,6 +313,18 @@ def test_the_config_in_one_line(tmp_path: Path) -> None:
     )
 
 
+NEXT = {"init": None, "uncomment": "# [device.sim0]\n", "add": "mode = 'live'"}
+
+
+@pytest.mark.parametrize("word", NEXT)
+def test_without_a_driver_the_next_step_fits_the_config(tmp_path: Path, word: str) -> None:
+    here = replace(WELL, paths=replace(PATHS, config_file=tmp_path / "c"), cards=trouble("missing"))
+    if (text := NEXT[word]) is not None:
+        (tmp_path / "c").write_text(text)
+    told = CHECKS["driver"](here).next or ""
+    assert word in told.split() and str(tmp_path / "c") in told
+
+
 def test_old_sockets_are_found_and_stay(short_dir: Path) -> None:
     here = replace(WELL, paths=replace(PATHS, run_dir=short_dir), machine=NOBODY)
     assert CHECKS["leftovers"](here).level == "ok"

@@ -22,6 +22,7 @@ from headway.config.starter import text, written
 from headway.errors import ConfigThere
 from headway.host.model_servers import find_servers, identify, listening_ports
 from headway.ports import DeviceReading, FoundServer, Reading
+from tests.parts.fake_nvml import Box, FakeGpu
 from tests.processes import free_port
 
 pytestmark = pytest.mark.contract
@@ -212,6 +213,19 @@ def test_init_check_and_show_from_nothing(run: Run, home: Path) -> None:
     again = run("init")
     assert (
         again.returncode == 1 and "stays as it is" in again.stderr and file.read_text().startswith("#:schema")
+    )
+
+
+@pytest.mark.parametrize("gpus", [(), (FakeGpu("GPU-1"),)], ids=["none", "one"])
+def test_init_says_that_no_gpu_was_found_and_what_to_do(
+    run: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gpus: tuple[FakeGpu, ...]
+) -> None:
+    for name, value in Box(tmp_path, *gpus).environment().items():
+        monkeypatch.setenv(name, value)
+    done = run("init")
+    assert done.returncode == 0
+    assert any("[device.sim0]" in line and str(home) in line for line in done.stderr.splitlines()) is (
+        not gpus
     )
 
 

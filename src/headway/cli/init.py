@@ -8,6 +8,8 @@ import click
 
 from headway.cli.ask import Session, json_flag, pass_session, show_json, tell
 
+INSTEAD = "[device.sim0]"  # what the written config has in place of a GPU
+
 
 @click.command()
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
@@ -41,5 +43,7 @@ def init(
         return
     services = sum(line.startswith("[service.") for line in made.splitlines())
     tell(f"{place} is written: {services} service{'' if services == 1 else 's'}, mode shadow.")
+    if f"# {INSTEAD}" in made.splitlines():  # written where there is none
+        tell(f"No GPU was found. To try Headway without one, uncomment the table {INSTEAD} in {place}.")
     named = f" {file}" if file else ""
     tell(f"Look at it, then `headway check{named}` and `headway up{named}`.")

@@ -17,6 +17,7 @@ CALLED = {
     "lmstudio": "LM Studio", "openai": "a model server",
 }  # fmt: skip
 HEALTH = {"vllm": "/health", "llamacpp": "/health", "ollama": "/api/version", "comfyui": "/system_stats"}
+DECLARED = "device.sim0"  # the table of a device that nobody measures, for a machine without one
 LISTS_MODELS = "/v1/models"  # the health of others: a /health of theirs may run a generation
 HEAD = """\
 #:schema {schema}
@@ -113,7 +114,7 @@ def _devices(cards: Reading) -> Iterator[str]:
     else:
         why = f" ({_one_line(cards.trouble)})" if cards.trouble else ""
         yield f"# None was found{why}. To try Headway without one, uncomment:\n"
-        yield '# [device.sim0]\n# meter = "declared"\n# total = "24GiB"\n'
+        yield f'# [{DECLARED}]\n# meter = "declared"\n# total = "24GiB"\n'
 
 
 def _services(servers: Sequence[FoundServer]) -> Iterator[str]:

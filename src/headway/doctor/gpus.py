@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
+from headway.config.starter import DECLARED
 from headway.config.warnings import asks_nvml
 from headway.core.units import size
 from headway.doctor.around import Around
@@ -36,7 +38,23 @@ def driver(a: Around) -> Finding:
     return warning(
         f"no NVIDIA driver: {trouble}",
         "there is no GPU to share, and what needs one waits",
-        "headway init --example",
+        _without_one(a),
+    )
+
+
+def _without_one(a: Around) -> str:
+    """How to try Headway all the same. A config that is there stays as it is, so a person has to edit it."""
+    file, there = a.paths.config_file, None
+    with suppress(OSError, ValueError):
+        there = file.read_text("utf-8")
+    if there is None:
+        return f"headway init   (to try it without one: then uncomment the table [{DECLARED}] in {file})"
+    if a.config is None:
+        return "headway check   (the config has to be whole first)"
+    if any(line.startswith("#") and line.lstrip("# ") == f"[{DECLARED}]" for line in there.splitlines()):
+        return f"uncomment the table [{DECLARED}] in {file}   (to try it without one)"
+    return (
+        f'add to {file}: [{DECLARED}] with meter = "declared" and total = "24GiB"   (to try it without one)'
     )
 
 
