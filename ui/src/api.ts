@@ -522,6 +522,7 @@ export interface ServiceDetail {
   window: string | null
   called_by: string | null
   dismissed_by: string | null
+  counted_bytes: number | null
   times: TimesRow[]
   budget: BudgetRow | null
   engine: EngineRow | null
@@ -558,6 +559,7 @@ export interface ServiceRow {
   window: string | null
   called_by: string | null
   dismissed_by: string | null
+  counted_bytes: number | null
   times: TimesRow[]
   budget: BudgetRow | null
   engine: EngineRow | null

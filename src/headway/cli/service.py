@@ -52,7 +52,7 @@ def ls(session: Session, others: bool, quiet: bool, as_json: bool) -> None:
                 row["name"],
                 state(row["state"]),
                 age(row["in_state_s"]),
-                sized(row["bytes"]),
+                sized(row["counted_bytes"]),
                 row["active"],
                 row["waiting"],
                 row["why"],

@@ -18,6 +18,7 @@ LABELS = {
     "in_state_s": "in that state for",
     "bytes": "memory",
     "need_bytes": "memory it needs",
+    "counted_bytes": "memory, as declared",
     "wish": "asked to",
     "wish_by": "asked by",
     "failures": "failed starts in a row",
@@ -131,6 +132,8 @@ def tells(key: str, row: dict[str, Any]) -> bool:
     """Does it say anything that is not said already, or true of everybody?"""
     if key in ("code", "started", "left_low_s", "left_high_s"):  # for programs, or said with another one
         return False
+    if key == "counted_bytes":
+        return row["bytes"] is None
     if key == "note":
         return row["note"] not in row["why"]
     if key in ("wish", "wish_by"):

@@ -334,7 +334,8 @@ VERDICTS: Mapping[str, Phrase] = {
         "waits for {moving}, which is moving on {devices}", "waits for a move on {devices}", "waits for another move"
     ),
     "moving": _p("under way for {since_s}", "under way"),
-    "verifying": _p("says it {did}; its memory is being measured", derive=did),
+    "verifying": _p("says it {did}; something of it (pid {pid}) still lives",
+                    "says it {did}; its memory is being measured", derive=did),
     "not_released": _p(
         "says it {did}; {shows} held by pid {pid}, {expected} expected",
         "says it {did}; {shows} held by it, {expected} expected",

@@ -192,10 +192,22 @@ def verify(d: Draft, pending: Pending) -> None:
         took_s=took_s,
         rung=pending.rung,
         cause=pending.cause,
+        proof=_proof(d, pending),
     )
     if not pending.rung:  # one that had to be helped says nothing of how long it takes
         holder = replace(holder, forms=timed(holder, pending.to, enter_s=took_s))
     ends.stepped_aside(d, holder, pending)
+
+
+def _proof(d: Draft, pending: Pending) -> str:
+    """What says that its memory is free: "measured", "declared" where nothing measures one of its devices, or "none".
+
+    With no device there is no memory of one to be free.
+    """
+    devices = [d.devices[device] for device in pending.devices if device in d.devices]
+    if not devices:
+        return "none"
+    return "declared" if any(device.confidence == "declared" for device in devices) else "measured"
 
 
 def _left_behind(d: Draft, lease: Lease, pending: Pending, held: dict[str, int]) -> None:

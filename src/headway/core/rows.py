@@ -122,6 +122,7 @@ class ServiceRow(Row):
     window: str | None  # the kind of the window that is open over it
     called_by: str | None  # who said wake or start, until it answers
     dismissed_by: str | None  # who said sleep, until it is up again
+    counted_bytes: int | None  # `bytes`, or as declared where nothing measures its devices; None: not known
     times: tuple[TimesRow, ...]  # of its lower forms, those that were measured
     budget: BudgetRow | None  # None: no request yet
     engine: EngineRow | None  # what its server says of itself; None: nothing, or it is not awake

@@ -338,7 +338,9 @@ def still_moving(moving: Pending, holder: Holder, s: Snapshot) -> Verdict:
             return Verdict(
                 code="not_released", facts={**facts, "held": names, "expected_bytes": expected, "pid": pid}
             )
-        return Verdict(code="verifying", facts=facts)
+        lives = moving.to == holder.bottom and holder.run is not None and holder.run.alive
+        pid = holder.run.pid if holder.run is not None and lives else None
+        return Verdict(code="verifying", facts=facts if pid is None else {**facts, "pid": pid})
     return Verdict(code="moving", facts={**facts, "from": moving.source})
 
 

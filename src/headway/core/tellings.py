@@ -30,6 +30,12 @@ def _form(facts: Facts) -> Facts:
     return {"form": "given back"} if facts.get("form") == "revoked" else {}
 
 
+def _freed(facts: Facts) -> Facts:
+    """By what is known that its memory is free: rows from before that was written down were of measured devices."""
+    key = {"none": "bare_s", "declared": "counted_s"}.get(str(facts.get("proof")))
+    return {**_form(facts), **({key: facts.get("took_s")} if key else {})}
+
+
 def _again(facts: Facts) -> Facts:
     """What is left to do with a job that is over."""
     if facts.get("ended") == "cancelled":
@@ -256,8 +262,13 @@ EVENTS: Mapping[str, Phrase] = {
     "move.done": _p("{form} after {took_s}", "{form}", derive=_form),
     "move.failed": _p("could not get {form}: {reason}", "could not get {form}", "could not move"),
     "move.refused": _p("not {form} yet: {reason}", "not {form} yet", "not yet"),
-    "release.verified": _p("{form}: its memory is free, measured {took_s} after it was asked", "its memory is free",
-                           derive=_form),
+    "release.verified": _p(
+        "{form} after {bare_s}",
+        "{form}: its memory counts as free {counted_s} after it was asked: nothing measures that device",
+        "{form}: its memory is free, measured {took_s} after it was asked",
+        "its memory is free",
+        derive=_freed,
+    ),
     "memory.not_released": _p(
         "says it {did}; {shows} held by pid {pid}", "says it {did}; {shows} held by it", "kept its memory",
         derive=lambda f: still_held({**f, "to": f.get("form")}),

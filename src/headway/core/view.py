@@ -89,6 +89,7 @@ def service_row(service: Service, s: Snapshot, verdicts: Verdicts) -> ServiceRow
         window=window.kind if window else None,
         called_by=service.called_by,
         dismissed_by=service.dismissed_by,
+        counted_bytes=_counted_bytes(service, s),
         times=times(service),
         budget=budget_row(service, s),
         engine=engine_row(service.engine) if service.form == service.top else None,
@@ -149,6 +150,19 @@ def _seen_bytes(holder: Holder, s: Snapshot) -> int | None:
         s.devices[d].per_process and not s.devices[d].trouble for d in holder.devices if d in s.devices
     )
     return 0 if tells else None
+
+
+def _counted_bytes(service: Service, s: Snapshot) -> int | None:
+    """What it holds, with what was declared for its form where nothing measures the device."""
+    shares = [
+        service.seen_bytes.get(device, service.need_bytes(service.form or service.top))
+        for device in service.devices
+        if device in s.devices and s.devices[device].confidence == "declared"
+    ]
+    if not shares or len(shares) < len(service.devices):
+        return _seen_bytes(service, s)
+    known = [share for share in shares if share is not None]
+    return sum(known) if len(known) == len(shares) else None
 
 
 # ------------------------------------------------------------- lists
