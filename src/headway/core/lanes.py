@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headway.core.lifecycle import is_active
 from headway.core.model import DeviceId, FormName, Holder, HolderId, Job
+
+NAMED = 3  # jobs that run and are named to one who waits for a place
 
 Placed = Mapping[HolderId, tuple[FormName, tuple[DeviceId, ...]]]
 
@@ -27,6 +30,9 @@ class Lane:
 
     active: frozenset[HolderId]
     weakest: tuple[Job, ...]
+    named: tuple[
+        HolderId, ...
+    ] = ()  # the weakest of the active ones, as many as a sentence names and one more
 
 
 def lane(
@@ -40,6 +46,15 @@ def lane(
     settled = [job for hid in placed if isinstance(job := holders[hid], Job) and job.lane == name]
     others = [job for hid, job in standing.items() if isinstance(job, Job) and hid not in placed]
     others = [job for job in others if job.lane == name]
-    active = [job.id for job in settled if placed[job.id][0] == job.top]
-    active += [job.id for job in others if is_active(job) or form_of(job)[0] == job.top]
-    return Lane(frozenset(active), tuple(sorted(others, key=lambda job: (-job.key, job.id))))
+    active = [job for job in settled if placed[job.id][0] == job.top]
+    active += [job for job in others if is_active(job) or form_of(job)[0] == job.top]
+    named = heapq.nsmallest(NAMED + 1, active, key=_weakest)
+    return Lane(
+        frozenset(job.id for job in active),
+        tuple(sorted(others, key=_weakest)),
+        tuple(job.id for job in named),
+    )
+
+
+def _weakest(job: Job) -> tuple[float, HolderId]:
+    return (-job.key, job.id)

@@ -13,12 +13,13 @@ from headway.core.wording import (
     given_up,
     held,
     how_it_ended,
+    known_to_come,
     many,
     requests_active,
     share_done,
     still_held,
-    the_only_one,
     waited_for_held,
+    who_runs,
 )
 from headway.core.wording import phrase as _p
 
@@ -44,7 +45,9 @@ VERDICTS: Mapping[str, Phrase] = {
     "outside_window": _p(
         "it runs in windows only, and none is open over {service}; the next begins in {in_s}",
         "it runs in windows only; the next begins in {in_s}", "it runs in windows only, and none is known to come",
-        help="headway window ls",
+        help=("headway window {lists}", "headway window start slow_wake {service} --for 2h",
+              "headway window start slow_wake --for 2h"),
+        derive=known_to_come,
     ),
     "no_way_aside": _p(
         "would lose its work when {service} wants the device, so it starts there in windows only, next in {in_s}; "
@@ -107,9 +110,10 @@ VERDICTS: Mapping[str, Phrase] = {
         help="headway check",
     ),
     "slots": _p(
-        "one at a time, and {other} runs", "{active} of at most {limit} jobs run already", "others run already",
-        help="headway move {id} --top",
-        derive=the_only_one,
+        "one at a time, and {other} runs", "{active} of at most {limit} jobs run already: {all}",
+        "{active} of at most {limit} jobs run already, {some} among them",
+        "{active} of at most {limit} jobs run already", "others run already",
+        help=("headway stop {in_the_way}", "headway move {behind} --top"), derive=who_runs,
     ),
     "store_silent": _p(
         "{trouble} Until then nothing new is started",
@@ -167,8 +171,7 @@ VERDICTS: Mapping[str, Phrase] = {
         "can never start here: needs {need_bytes}, more than any device has even when empty ({devices})",
         "can never start here: needs {many}, and there are fewer ({devices})",
         "can never fit on the devices there are",
-        help="headway status",
-        derive=many,
+        help=("headway cancel {job_id}", "headway status"), derive=many,
     ),
     "crowded_out": _p(
         "needs {need_bytes} on {device}; pid {pids}, which is not ours, has {outside_bytes}",

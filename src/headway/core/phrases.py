@@ -60,12 +60,15 @@ def sentence(code: str, facts: Facts, s: Snapshot | None = None) -> str:
     return fill(phrase, facts, s) if phrase else code.replace("_", " ")
 
 
-def help_for(code: str, facts: Facts, hid: str) -> str | None:
+def help_for(code: str, facts: Facts, hid: str, kind: str) -> str | None:
     """The next command to type; None where waiting is all there is to do."""
     phrase = VERDICTS.get(code)
-    if phrase is None or phrase.help is None:
+    if phrase is None:
         return None
-    return _filled(phrase.help, {**facts, "id": hid}, None)  # ids, as they are typed
+    given = {**facts, "id": hid, f"{kind}_id": hid}
+    given |= phrase.derive(given) if phrase.derive else {}
+    lines = (_filled(text, given, None) for text in phrase.help)  # ids, as they are typed
+    return next((typed for typed in lines if typed is not None), None)
 
 
 def note(code: str, facts: Facts, s: Snapshot | None = None) -> str:

@@ -28,7 +28,6 @@ def explain(hid: HolderId, s: Snapshot, verdicts: Verdicts) -> Why:
     facts = said(verdict, holder, s)
     state = words.state(holder, s)
     words_ = sentence(verdict.code, facts, s)
-    first = facts.get("position") == 1  # then it cannot be moved any further up
     own = verdict.code in ("not_released", "verifying") or words_.startswith(state)  # these say it themselves
     return Why(
         id=hid,
@@ -38,7 +37,7 @@ def explain(hid: HolderId, s: Snapshot, verdicts: Verdicts) -> Why:
         sentence=words_ if own else f"{state.replace('_', ' ')}: {words_}",
         facts=facts,
         until_s=_left_s(verdict, s),
-        help=None if first and verdict.code == "slots" else help_for(verdict.code, facts, hid),
+        help=help_for(verdict.code, facts, hid, holder.kind),
     )
 
 

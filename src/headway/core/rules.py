@@ -11,6 +11,7 @@ from dataclasses import replace
 from headway.core import calling, floors, host_fit, windows
 from headway.core.fit import Plan, excludes
 from headway.core.host_fit import aside_now
+from headway.core.lanes import NAMED
 from headway.core.lifecycle import aside_form, gated, is_active
 from headway.core.model import Holder, Job, Lease, Service, Snapshot, Verdict, Want
 
@@ -205,9 +206,12 @@ def slots(want: Want, plan: Plan, s: Snapshot) -> Verdict | None:
     """max_active_jobs: one per device unless set; the CPU lane has four places of its own."""
     if not isinstance(want.holder, Job):
         return None
-    limit, places = job_places(want.holder.lane, s), plan.lane(want.holder.lane).active
-    active = len(places) - (want.holder.id in places)
-    return Verdict(code="slots", facts={"active": active, "limit": limit}) if active >= limit else None
+    hid, lane, limit = want.holder.id, plan.lane(want.holder.lane), job_places(want.holder.lane, s)
+    active = len(lane.active) - (hid in lane.active)
+    if active < limit:
+        return None
+    others = tuple(other for other in lane.named if other != hid)[:NAMED]
+    return Verdict(code="slots", facts={"active": active, "limit": limit, "others": others})
 
 
 def job_places(lane: str, s: Snapshot) -> int:

@@ -26,16 +26,19 @@ INITIALS = {"j": "job", "L": "lease", "C": "claim", "w": "window"}
 class Phrase:
     """Wordings from the richest to one that needs no fact: the first whose facts are all known is taken.
 
-    `help` is the command to type next; `{id}` in it is the holder asked about. `derive` adds facts to say.
+    `help` are commands to type next, of which the first is taken likewise; in them `{id}` is the holder asked about,
+    and `{job_id}` the same of a job only. `derive` adds facts to say.
     """
 
     texts: tuple[str, ...]
-    help: str | None = None
+    help: tuple[str, ...] = ()
     derive: Callable[[Facts], Facts] | None = None
 
 
-def phrase(*texts: str, help: str | None = None, derive: Callable[[Facts], Facts] | None = None) -> Phrase:
-    return Phrase(texts, help, derive)
+def phrase(
+    *texts: str, help: str | tuple[str, ...] = (), derive: Callable[[Facts], Facts] | None = None
+) -> Phrase:
+    return Phrase(texts, (help,) if isinstance(help, str) else help, derive)
 
 
 def count(key: str, one: str, many: str) -> Callable[[Facts], Facts]:
@@ -101,8 +104,20 @@ def many(facts: Facts) -> Facts:
     return {"many": f"{facts['count']} devices"} if (facts.get("count") or 0) > 1 else {}
 
 
-def the_only_one(facts: Facts) -> Facts:
-    return {"other": "another"} if facts.get("limit") == 1 else {}
+def who_runs(facts: Facts) -> Facts:
+    """Who has the places, and what helps: the first in line cannot be moved any further up, so one of those stops."""
+    others = tuple(facts.get("others") or ())
+    helps = {"behind": facts.get("id")}
+    if facts.get("position") == 1:
+        helps = {"in_the_way": others[0]} if others else {}
+    if facts.get("limit") == 1:
+        return {"other": others[0] if others else "another", **helps}
+    return {"all" if len(others) == facts.get("active") else "some": others, **helps}
+
+
+def known_to_come(facts: Facts) -> Facts:
+    """The list of windows helps who may wait for one of them."""
+    return {"lists": "ls"} if facts.get("in_s") is not None else {}
 
 
 def how_it_ended(facts: Facts) -> Facts:
