@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from headway.core.units import GIB
@@ -19,13 +20,16 @@ class HeadwayError(Exception):
 
 
 class ConfigInvalid(HeadwayError):
-    """Every problem of a config at once, each with file, table, line where known."""
+    """Every problem of a config at once, each with file, table, line where known.
+
+    `warnings` are about what could be read beside the problems, where somebody asked for them.
+    """
 
     code = "config_invalid"
     http_status = 422
 
-    def __init__(self, problems: list[str]) -> None:
-        self.problems = problems
+    def __init__(self, problems: list[str], warnings: Sequence[str] = ()) -> None:
+        self.problems, self.warnings = problems, list(warnings)
         lines = "\n".join(f"  {problem}" for problem in problems)
         plural = "problem" if len(problems) == 1 else "problems"
         super().__init__(

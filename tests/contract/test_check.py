@@ -35,3 +35,14 @@ def test_a_warning_fails_only_a_strict_check(home: Path) -> None:
     assert "no problems, 1 warning: mode live, 0 services, 1 job." in done.stdout
     document = json.loads(run(home, "check", "--json").stdout)
     assert (document["ok"], document["problems"], len(document["warnings"])) == (True, [], 1)
+
+
+def test_a_warning_is_said_beside_a_problem(home: Path) -> None:
+    (home / "config.toml").write_text(
+        'mode = "live"\n[device.sim0]\nmeter = "simulated"\ntotal = "1GiB"\nreports = "."\n'
+        '[job.train]\ndriver = "restart"\nstart = ["no-such-program"]\nno_key = 1\n'
+    )
+    done, document = run(home, "check"), json.loads(run(home, "check", "--json").stdout)
+    assert done.returncode == 78
+    assert "no_key" in done.stdout and "warning: " in done.stdout and "no-such-program" in done.stdout
+    assert (document["ok"], len(document["problems"]), len(document["warnings"])) == (False, 1, 1)

@@ -67,6 +67,7 @@ ERRORS = {
     "upstream with a port that start lacks": (CHAT.replace(', "{port}"', "") + 'upstream = "http://127.0.0.1:{port}"\n', "config.toml:4 [service.chat] upstream: upstream has {port}", ""),
     "no upstream and no port": (CHAT.replace(', "{port}"', ""), "config.toml:1 [service.chat] upstream: is missing", ""),
     "two services, one model": (CHAT + CHAT.replace("chat", "other") + 'models = ["x", "chat"]\n', "config.toml:7 [service.other] models: [service.chat]", '"chat"'),
+    "a list where models was meant": (CHAT + 'model = ["qwen"]\n', "config.toml:4 [service.chat] model: must be a text", '(did you mean "models"?)'),
     "no models": (CHAT + "models = []\n", "config.toml:4 [service.chat] models: is empty", ""),
     "a model twice": (CHAT + 'models = ["a", "a"]\n', "config.toml:4 [service.chat] models: holds", "twice"),
     "one name for a service and a job": (CHAT + TRAIN.replace("train", "chat"), "config.toml:4 [job.chat]: a service has", ""),

@@ -43,7 +43,7 @@ def said(directory: Path, text: str, cards: Reading | None = None) -> list[str]:
 
 VLLM = (
     '[service.chat]\ndriver = "vllm"\nstart = ["vllm", "--port", "{port}", "--enable-sleep-mode"]\n'
-    'env = {VLLM_SERVER_DEV_MODE = "1"}\nmemory = {asleep = 1}\n'
+    'env = {VLLM_SERVER_DEV_MODE = "1"}\nmemory = {asleep = "1GiB"}\n'
 )
 THEIRS = '[service.chat]\ndriver = "process"\nupstream = "http://127.0.0.1:8000"\n'
 REPORTS = SIM.replace('"reports"\n', '"."\n')
@@ -67,7 +67,9 @@ CASES = {
     "vllm without its flag": (LIVE + REPORTS + VLLM.replace(', "--enable-sleep-mode"', ""), None, "config.toml:8 [service.chat] start: has no --enable-sleep-mode", ""),
     "vllm without its routes": (LIVE + REPORTS + VLLM.replace("DEV_MODE", "DEV"), None, "config.toml:9 [service.chat] env: has no VLLM_SERVER_DEV_MODE", ""),
     "a window cannot stop what we cannot start": (LIVE + REPORTS + THEIRS + NIGHT + 'end = "06:30"\n', None, "config.toml:9 [window.night]: chat has no start command", "not put aside"),
-    "a window puts a vllm to sleep": (LIVE + REPORTS + THEIRS.replace("process", "vllm") + "memory = {asleep = 1}\n" + NIGHT + 'end = "06:30"\n', None, "config.toml:10 [window.night]: chat has no start command", "deepest level"),
+    "a window puts a vllm to sleep": (LIVE + REPORTS + THEIRS.replace("process", "vllm") + 'memory = {asleep = "1GiB"}\n' + NIGHT + 'end = "06:30"\n', None, "config.toml:10 [window.night]: chat has no start command", "deepest level"),
+    "bytes where GiB were meant": (LIVE + REPORTS + TRAIN + "memory = {running = 16}\n", None, "config.toml:9 [job.train] memory.running: is 16 bytes", 'write "16GiB"?'),
+    "the same of main memory": (LIVE + REPORTS + TRAIN + "host_memory = {running = 1048575}\n", None, "config.toml:9 [job.train] host_memory.running: is 1048575 bytes", ""),
     "nobody to alert": (LIVE + REPORTS + TRAIN + '[alerts]\ncommand = ["shout"]\n', None, "config.toml:10 [alerts] command: no program", ""),
 }  # fmt: skip
 
@@ -86,7 +88,8 @@ FINE = {
     "every card that there is": (LIVE + TRAIN, Reading(at_s=0.0, devices=(card(),))),
     "a program in its own PATH": (LIVE + REPORTS + TRAIN.replace('"train"]', '"sh"]') + f'env = {{PATH = "{os.defpath}"}}\n', None),
     "a vllm that can sleep": (LIVE + REPORTS + VLLM, None),
-    "a script that starts a vllm": (LIVE + REPORTS + CHAT.replace("process", "vllm") + "memory = {asleep = 1}\n", None),
+    "a script that starts a vllm": (LIVE + REPORTS + CHAT.replace("process", "vllm") + 'memory = {asleep = "1GiB"}\n', None),
+    "small, and no slip": (LIVE + REPORTS + TRAIN + "memory = {running = 0}\nhost_memory = {running = 1048576}\n", None),
     "a program beside it": (LIVE + REPORTS + TRAIN.replace('"train"]', '"./bin/train"]'), None),
 }  # fmt: skip
 
@@ -99,3 +102,17 @@ def test_nothing_is_said_where_nothing_is_doubtful(tmp_path: Path, text: str, ca
 def test_problems_come_first(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid):
         said(tmp_path, "mode = 3\n")
+
+
+def test_what_is_doubtful_is_said_beside_a_problem(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        said(tmp_path, SIM + TRAIN.replace('"train"]', '"trian"]') + CHAT + "no_key = 1\n")
+    (problem,), (gone, program) = caught.value.problems, caught.value.warnings
+    assert "no_key" in problem
+    assert "there is no directory" in gone and 'no program "trian"' in program
+
+
+def test_of_a_table_with_a_problem_nothing_is_doubted(tmp_path: Path) -> None:
+    with pytest.raises(ConfigInvalid) as caught:
+        said(tmp_path, LIVE + REPORTS + TRAIN.replace('"train"]', '"trian"]') + "priority = 1000\n")
+    assert len(caught.value.problems) == 1 and caught.value.warnings == []

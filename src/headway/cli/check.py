@@ -28,15 +28,17 @@ def check(ctx: click.Context, session: Session, config: Path | None, strict: boo
     problems: list[str] = []
     warnings: list[str] = []
     try:
-        found = app.settings(file)
         warnings = app.doubts(file)
+        found = app.settings(file)
     except ConfigInvalid as error:
-        problems = error.problems
+        problems, warnings = error.problems, warnings or error.warnings
     if as_json:
         show_json({"config": str(file), "ok": not problems, "problems": problems, "warnings": warnings})
     elif problems:
         for problem in problems:
             click.echo(problem)
+        for warning in warnings:
+            click.echo(f"warning: {warning}")
         tell(f"{_count(problems, 'problem')}. Fix, then run `headway check` again.")
     else:
         for warning in warnings:

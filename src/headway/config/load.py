@@ -18,7 +18,7 @@ from headway.config.checks import DeviceTotals, crossed
 from headway.config.placeholders import filled, near_misses
 from headway.config.problems import Problem
 from headway.config.schema import NAMED, Config
-from headway.config.warnings import asks_nvml, warnings
+from headway.config.warnings import asks_nvml, of_programs, warnings
 from headway.errors import ConfigInvalid
 from headway.ports import Reading
 
@@ -80,15 +80,20 @@ def load(path: Path, environ: Mapping[str, str] = os.environ, devices: DeviceTot
 def doubts(
     path: Path, read_cards: Callable[[], Reading], environ: Mapping[str, str] = os.environ
 ) -> list[str]:
-    """Warnings about a config that has no problems, in the form of the problems.
+    """Warnings about a config, in the form of the problems.
 
     Args:
-        read_cards: asks NVML, once; called only if the config leaves a device to it.
+        read_cards: asks NVML, once; called only if the config has no problems and leaves a device to it.
 
     Raises:
-        ConfigInvalid: it has problems.
+        ConfigInvalid: it has problems; its `warnings` are about what could be read beside them.
     """
-    config, sources = _loaded(path, environ, None)
+    config, sources = _gathered(path, environ, None)
+    if sources.found:
+        wrong, sources.found = sources.shown(), []
+        for warning in of_programs(config, environ):
+            sources.add(warning)
+        raise ConfigInvalid(wrong, sources.shown())
     for warning in warnings(config, environ, read_cards() if asks_nvml(config) else None):
         sources.add(warning)
     for path_of, hint in near_misses(sources.written, config.vars):
@@ -97,6 +102,15 @@ def doubts(
 
 
 def _loaded(path: Path, environ: Mapping[str, str], devices: DeviceTotals | None) -> tuple[Config, _Sources]:
+    config, sources = _gathered(path, environ, devices)
+    sources.fail()
+    return config, sources
+
+
+def _gathered(
+    path: Path, environ: Mapping[str, str], devices: DeviceTotals | None
+) -> tuple[Config, _Sources]:
+    """All that could be read, and what is wrong with the rest in the sources' `found`."""
     sources = _Sources()
     files = (path, *sorted((path.parent / "conf.d").glob("*.toml")))
     unread = [file for file in files if not _read(file, sources)]
@@ -108,7 +122,6 @@ def _loaded(path: Path, environ: Mapping[str, str], devices: DeviceTotals | None
     if not unread:  # with a file missing, every name in it would look unknown
         for problem in crossed(config, names, devices):
             sources.add(problem)
-    sources.fail()
     return config, sources
 
 

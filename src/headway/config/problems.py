@@ -107,6 +107,8 @@ def _words(detail: ErrorDetails, path: Keys) -> str:
         return "must not be empty"
     if kind == "model_type" and (model := _model_at(path)):
         return f"must be a table of {', '.join(model.model_fields)}, not {_shown(given)}"
+    if kind == "string_type" and isinstance(given, list) and _knows((*path[:-1], many := f"{path[-1]}s")):
+        return f'must be a text, not {_shown(given)} (did you mean "{many}"?)'
     if kind in _KINDS:
         # a value in `env` may be a secret, so it is not shown
         return f"must be {_KINDS[kind]}" + ("" if "env" in path else f", not {_shown(given)}")
@@ -125,6 +127,11 @@ def _hint(path: Keys) -> str:
         return f" (it belongs in {' or '.join(homes)})"
     model = _model_at(path[:-1])
     return did_you_mean(path[-1], model.model_fields if model else ())
+
+
+def _knows(path: Keys) -> bool:
+    model = _model_at(path[:-1])
+    return model is not None and path[-1] in model.model_fields
 
 
 def _model_at(path: Keys) -> type[BaseModel] | None:

@@ -234,7 +234,8 @@ class ServiceConfig(Holder):
     models: Words | None = None
     """Model names it answers for at the front door. Left out: its own name."""
     model: str | None = Field(default=None, min_length=1)
-    """Name put in place of the client's before a request is passed on. Left out: passed on unchanged."""
+    """Name put in place of the client's before a request is passed on; the names that clients use are `models`.
+    Left out: passed on unchanged."""
     port: Port | None = None
     """A port of its own at the gate, for clients that send no model name; 0: any free one."""
     memory: ServiceMemory = ServiceMemory()

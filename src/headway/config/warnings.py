@@ -11,6 +11,7 @@ from headway.config.checks import count_of, index_of
 from headway.config.jobs import checkpoint_program
 from headway.config.problems import Problem
 from headway.config.schema import Config, DeviceConfig, Holder, JobConfig, ServiceConfig, WindowConfig
+from headway.core.model import MIB
 from headway.ports import Reading
 
 COMMANDS = ("start", "park", "resume", "saved", "progress")
@@ -31,6 +32,11 @@ def warnings(config: Config, environ: Mapping[str, str], cards: Reading | None =
         yield Problem(("service",), "there is none, and no [job.NAME]: only `headway add` will bring work")
     if cards is not None:
         yield from _cards(config, cards)
+    yield from of_programs(config, environ)
+
+
+def of_programs(config: Config, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """Of them, those that are true of each table by itself, whatever is wrong with the others."""
     for name, device in config.device.items():
         yield from _reports(name, device)
     for name, service in config.service.items():
@@ -131,6 +137,7 @@ def _reports(name: str, device: DeviceConfig) -> Iterator[Problem]:
 def _holder(
     path: tuple[str, str], holder: ServiceConfig | JobConfig, environ: Mapping[str, str]
 ) -> Iterator[Problem]:
+    yield from _sizes(path, holder)
     if not Path(holder.cwd).is_dir():
         yield Problem((*path, "cwd"), f"there is no directory {holder.cwd}")
         return  # a relative program would be looked for there
@@ -138,6 +145,14 @@ def _holder(
         argv: Sequence[str] | None = getattr(holder, key, None)
         if argv and (no := missing(argv[0], holder.cwd, {**environ, **holder.env})):
             yield Problem((*path, key), no)
+
+
+def _sizes(path: tuple[str, str], holder: ServiceConfig | JobConfig) -> Iterator[Problem]:
+    """A number without its unit is a count of bytes, and nothing that runs takes so few."""
+    for key in ("memory", "host_memory"):
+        for form, bytes_ in getattr(holder, key):
+            if bytes_ is not None and 0 < bytes_ < MIB:
+                yield Problem((*path, key, form), f'is {bytes_} bytes: write "{bytes_}GiB"?')
 
 
 def missing(program: str, cwd: str, environ: Mapping[str, str]) -> str | None:
