@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from headway.ports import AlertSent
 from tests.parts.command_line import api as api
 from tests.parts.command_line import headway
 from tests.parts.false_api import Served
+from tests.parts.programs import ROOT
 
 pytestmark = pytest.mark.contract
 
@@ -39,11 +41,31 @@ async def test_the_pin_comes_by_standard_input_where_there_is_no_terminal(api: S
     runner = CliRunner(env={"HEADWAY_URL": ""})
     words = ["--home", str(home), "pin", "set"]
     short = await asyncio.to_thread(runner.invoke, cli, words, input="12345\n")
-    assert short.exit_code == 2 and not api.access.sessions.pin_set
+    assert short.exit_code == 2 and "6 to 128" in short.stderr and not api.access.sessions.pin_set
     done = await asyncio.to_thread(runner.invoke, cli, words, input="correct horse\n")
     assert done.exit_code == 0 and api.access.sessions.pin_set
     assert "correct horse" not in done.output
     assert (await headway(home, "pin", "clear")).exit_code == 0 and not api.access.sessions.pin_set
+
+
+async def test_a_short_pin_is_not_asked_for_twice(api: Served, home: Path) -> None:
+    master, slave = pty.openpty()
+    argv = [sys.executable, "-m", "headway.cli.main", "--home", str(home), "pin", "set"]
+    asks = await asyncio.create_subprocess_exec(
+        *argv, stdin=slave, stderr=subprocess.PIPE, start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    os.close(slave)
+    try:
+        assert asks.stderr is not None
+        asked = await asyncio.wait_for(asks.stderr.readuntil(b": "), 30)
+        os.write(master, b"12345\n")  # only now: what was typed before it asks is thrown away
+        said = asked + await asyncio.wait_for(asks.stderr.read(), 30)
+        await asyncio.wait_for(asks.wait(), 30)
+    finally:
+        os.close(master)
+    assert asks.returncode == 2 and not api.access.sessions.pin_set
+    assert "PIN (6 to 128 characters)" in said.decode() and "once more" not in said.decode()
 
 
 async def test_open_prints_a_link_that_lets_one_page_in(api: Served, home: Path) -> None:

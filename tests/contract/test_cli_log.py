@@ -68,3 +68,16 @@ async def test_in_a_pipe(loud: Served, home: Path) -> None:
     )
     found, _ = await asyncio.wait_for(log.communicate(), 30)
     assert found.decode() == f"{PRINTED}\n"
+
+
+async def test_one_that_printed_nothing_says_so(api: Served, home: Path) -> None:
+    (home / "run" / "log").write_text("")
+    argv = [sys.executable, "-m", "headway.cli.main", "--home", str(home), "log", "j1"]
+    log = await asyncio.create_subprocess_exec(
+        *argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )
+    printed, told = await asyncio.wait_for(log.communicate(), 30)
+    assert printed == b"" and b"printed nothing" in told

@@ -73,6 +73,8 @@ def log(
         tell(f"{target} has not run yet.")
     elif found["path"] and not os.path.exists(found["path"]):
         tell(f"the log of {found['run']} is not kept any more: only those of the newest runs are.")
+    elif found["path"] and not found["lines"] and (found["state"] in ENDED or not follow):
+        tell(f"{found['run']} printed nothing{'' if found['state'] in ENDED else ' so far'}.")
     shown = None if raw or not sys.stdout.isatty() else Shown(colours_wanted())
     try:
         for line in found["lines"]:

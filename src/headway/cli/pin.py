@@ -8,6 +8,9 @@ import click
 
 from headway.cli.ask import Group, Session, json_flag, pass_session, show_json, tell
 from headway.cli.tables import line
+from headway.core.names import PIN_MAX, PIN_MIN
+
+LENGTH = f"{PIN_MIN} to {PIN_MAX} characters"
 
 
 @click.group(cls=Group)
@@ -20,14 +23,27 @@ def pin() -> None:
 def set_(session: Session) -> None:
     """Ask for the PIN twice, and set it. Without a terminal it is one line on standard input.
 
-    It has 6 characters or more. Every browser that was let in has to give it anew.
+    It has 6 to 128 characters. Every browser that was let in has to give it anew.
     """
     if sys.stdin.isatty():
-        value = click.prompt("PIN", hide_input=True, confirmation_prompt=True, err=True)
+        value = fits(click.prompt(f"PIN ({LENGTH})", hide_input=True, err=True))
+        if click.prompt("The same once more", hide_input=True, err=True) != value:
+            raise click.UsageError("these are two different ones: nothing was set.")
     else:
-        value = sys.stdin.readline().rstrip("\r\n")
+        value = fits(sys.stdin.readline().rstrip("\r\n"))
     session.client().put("/api/v1/pin", {"pin": value})
     tell("The PIN is set.")
+
+
+def fits(value: str) -> str:
+    """The PIN as it was given.
+
+    Raises:
+        click.UsageError: it is too short or too long.
+    """
+    if PIN_MIN <= len(value) <= PIN_MAX:
+        return value
+    raise click.UsageError(f"a PIN has {LENGTH}, and this one {len(value)}.")
 
 
 @pin.command("clear")

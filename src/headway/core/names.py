@@ -1,10 +1,11 @@
-"""Names of services and jobs: what one may be, and how a program's name becomes one."""
+"""Names of services and jobs: what one may be, and how a program's name becomes one. How long a PIN is."""
 
 from __future__ import annotations
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"  # the same as `is_name`, for schemas
 NAME_WORDS = "write up to 64 of a-z, 0-9, dot, dash and underscore, the first a letter or a digit"
 NAME_MAX, SHOWN_MAX = 64, 80
+PIN_MIN, PIN_MAX = 6, 128
 MARKS = "._-"
 SIGNS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789" + MARKS)
 

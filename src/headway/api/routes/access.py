@@ -17,6 +17,7 @@ from headway.api.parts import Parts, answer, parts_of
 from headway.api.sessions import SESSION_S, TICKET_S
 from headway.api.tokens import TokenRow
 from headway.api.web import headers as headers_of
+from headway.core.names import PIN_MAX, PIN_MIN
 
 router = APIRouter(tags=["access"])
 PartsNow = Annotated[Parts, Depends(parts_of)]
@@ -52,7 +53,7 @@ class TokenBody(Body):
 
 
 class PinBody(Body):
-    pin: str = Field(min_length=6, max_length=128)
+    pin: str = Field(min_length=PIN_MIN, max_length=PIN_MAX)
 
 
 class SessionBody(Body):
@@ -60,7 +61,7 @@ class SessionBody(Body):
 
     model_config = one_of({"pin": TEXT}, {"ticket": TEXT})
 
-    pin: str | None = Field(None, max_length=128)
+    pin: str | None = Field(None, max_length=PIN_MAX)
     ticket: str | None = Field(None, max_length=128)
 
     @model_validator(mode="after")
