@@ -106,20 +106,21 @@ def played(seed: int, policy: Policy) -> tuple[list[Event], Disk]:
     return stages[0].taken, stages[0].world.disk
 
 
-@pytest.mark.parametrize("wait_price", [0.5, 4.0])
+@pytest.mark.parametrize(("wait_price", "gap_min_s"), [(0.5, 0.0), (4.0, 0.0), (0.5, 8.0)])
 def test_a_replay_of_the_daemons_own_log_sleeps_when_the_daemon_slept(
-    wait_price: float, tmp_path: Path
+    wait_price: float, gap_min_s: float, tmp_path: Path
 ) -> None:
     """Or else the costs that were measured by then explain it. The caps look at whole hours of the wall clock, which a
     replay counts from its first request: here they are out of reach."""
     knobs = Knobs(wait_price=wait_price, max_mean_wait_s=1e6, max_waiting_share=1.0)
-    taken, disk = played(7, Policy(wait_price=wait_price, max_mean_wait_s=1e6, max_waiting_share=1.0))
+    policy = Policy(wait_price=wait_price, max_mean_wait_s=1e6, max_waiting_share=1.0, gap_min_s=gap_min_s)
+    taken, disk = played(7, policy)
     for name, data in disk.logs.items():
         (tmp_path / name).write_bytes(data)
     rows = [json.loads(line) for data in disk.logs.values() for line in data.splitlines()]
     first_s = min(row["at_s"] for row in rows)
     settled = Costs(**taken[-1].facts["costs"])
-    told = Remembering(ours(Setting(costs=settled, knobs=knobs)))
+    told = Remembering(ours(Setting(costs=settled, knobs=knobs, gap_min_s=gap_min_s)))
     replayed(read(tmp_path).requests, told, settled)
     moments = [first_s + at_s for at_s in told.moments]
     other = [one for one in taken if min(abs(one.at_s - at_s) for at_s in moments) > LATE_S]

@@ -32,7 +32,7 @@ HEAD = ("POLICY", "GPU", "ASLEEP", "MEAN WAIT", "P95", "P99", "WAITED", "SWAPS",
     "settings",
     multiple=True,
     metavar="KNOB=VALUE",
-    help="wait_price, max_mean_wait, max_waiting_share.",
+    help="wait_price, max_mean_wait, max_waiting_share, gap_min.",
 )
 @click.option(
     "--cost",
@@ -40,9 +40,7 @@ HEAD = ("POLICY", "GPU", "ASLEEP", "MEAN WAIT", "P95", "P99", "WAITED", "SWAPS",
     help="sleep, wake, resume, park in seconds; hides_park and abandons_sleep are 0 or 1. "
     "[default: sleep=11,wake=2.5,resume=1.75,park=2]",
 )
-@click.option(
-    "--saved-every", type=float, metavar="SECONDS", help="The job keeps only whole intervals of this."
-)
+@click.option("--saved-every", metavar="SECONDS", help="The job keeps only whole intervals of this.")
 @click.option(
     "--what-if",
     multiple=True,
@@ -55,7 +53,7 @@ HEAD = ("POLICY", "GPU", "ASLEEP", "MEAN WAIT", "P95", "P99", "WAITED", "SWAPS",
     "--plot",
     "picture",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the frontier into a PNG. Needs --sweep.",
+    help="Draw the frontier into a .png, .svg, .pdf, .jpg or .webp. Needs --sweep.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON, and nothing else.")
 @click.pass_context
@@ -67,36 +65,29 @@ def replay(ctx: click.Context, /, log: Path, service: str | None, as_json: bool,
     """
     from headway.sim.replay.configured import configured
     from headway.sim.replay.plot import plot
-    from headway.sim.replay.report import Setting, compared, replayed
+    from headway.sim.replay.report import Setting, replayed
     from headway.sim.replay.trace import read
 
     ctx.meta["headway.json"] = as_json
-    if options["picture"] and not options["sweep"]:
-        ctx.fail("--plot needs --sweep: write for instance `--sweep wait_price=0.5:64`.")
     try:
-        setting = configured(Setting(), options["file"], service) if options["file"] else Setting()
-        setting = _with(setting, [*options["settings"], *_words(options["cost"])])
-        if options["saved_every"] is not None:
-            setting = setting.saving(options["saved_every"])
-        others = [(words, _with(setting, _words(words))) for words in options["what_if"]]
-        policies = _words(options["compare"])
-        for word in policies:
-            compared(word, setting.costs)
-        sweep = _sweep(options["sweep"]) if options["sweep"] else None
-        if sweep is not None:
-            setting.having(sweep[0], sweep[1])
+        sweep = _typed(options)
     except ValueError as error:
         ctx.fail(f"{error}.")
     trace = read(log, service)
-    document = replayed(trace, setting, policies, others, sweep)
+    try:
+        setting, notes = configured(Setting(), options["file"], trace) if options["file"] else (Setting(), [])
+    except ValueError as error:
+        ctx.fail(f"{error}.")
+    setting, others = _settings(setting, options)
+    document = replayed(trace, setting, _words(options["compare"]), others, sweep)
     if options["picture"]:
         plot(document, options["picture"])
+    for note in [*notes, *filter(None, [trace.skipped.told()])]:
+        tell(note)
     if as_json:
         show_json(document)
         return
     line(f"{trace.name}: {document['requests']} requests in {document['hours']:.1f} h")
-    if trace.skipped:
-        tell(f"{trace.skipped} lines were cut short and are left out")
     line(f"costs: {_costs(setting.costs)}")
     if others:
         line("what-if: the same, but for what its name says")
@@ -114,29 +105,44 @@ def _words(text: str | None) -> list[str]:
     return [word.strip() for word in (text or "").split(",") if word.strip()]
 
 
+def _typed(options: Mapping[str, Any]) -> tuple[str, float, float] | None:
+    """The sweep. All that was typed is looked at here, before anything is read or played.
+
+    Raises:
+        ValueError: something of it makes no sense.
+        NoPlot: the picture could not be drawn or written.
+    """
+    from headway.sim.replay.plot import writable
+    from headway.sim.replay.report import Setting, compared
+    from headway.sim.replay.values import span
+
+    setting, _ = _settings(Setting(), options)
+    for word in _words(options["compare"]):
+        compared(word, setting.costs)
+    sweep = span(options["sweep"]) if options["sweep"] else None
+    if options["picture"]:
+        if sweep is None:
+            raise ValueError("--plot needs --sweep: write for instance `--sweep wait_price=0.5:64`")
+        writable(options["picture"])
+    return sweep
+
+
+def _settings(setting: Any, options: Mapping[str, Any]) -> tuple[Any, list[tuple[str, Any]]]:
+    """What was typed, on top of this setting, and each --what-if on top of that; ValueError where a word is wrong."""
+    setting = _with(setting, [*options["settings"], *_words(options["cost"])])
+    if options["saved_every"] is not None:
+        setting = setting.saving(options["saved_every"])
+    return setting, [(words, _with(setting, _words(words))) for words in options["what_if"]]
+
+
 def _with(setting: Any, words: Sequence[str]) -> Any:
     """A setting with `NAME=VALUE` words applied; ValueError where one makes no sense."""
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
             raise ValueError(f"{word!r} is not NAME=VALUE")
-        setting = setting.having(name.strip(), _number(value))
+        setting = setting.having(name.strip(), value)
     return setting
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is no number") from None
-
-
-def _sweep(text: str) -> tuple[str, float, float]:
-    name, equals, span = text.partition("=")
-    low, colon, high = span.partition(":")
-    if not equals or not colon or not 0 < _number(low) < _number(high):
-        raise ValueError(f"{text!r} is not KNOB=LOW:HIGH with 0 < LOW < HIGH")
-    return name.strip(), _number(low), _number(high)
 
 
 def _costs(costs: Costs) -> str:

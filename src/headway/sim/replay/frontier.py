@@ -14,9 +14,12 @@ def geometric(low: float, high: float, factor: float) -> list[float]:
 
     >>> geometric(1, 8, 2)
     [1.0, 2.0, 4.0, 8.0]
+    >>> geometric(1e-9, 2e-9, 2)
+    [1e-09, 2e-09]
     """
+    digits = max(6, 3 - math.floor(math.log10(low)))  # enough to tell small ones apart
     steps = max(1, math.ceil(math.log(high / low) / math.log(factor) - 1e-9))
-    return [round(low * (high / low) ** (i / steps), 6) for i in range(steps + 1)]
+    return [round(low * (high / low) ** (i / steps), digits) for i in range(steps + 1)]
 
 
 def hull(points: Iterable[Point]) -> list[Point]:

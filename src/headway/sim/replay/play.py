@@ -37,14 +37,23 @@ class Outcome:
             "gpu_share": self.won_s / self.lasted_s if self.lasted_s else 0.0,
             "asleep_share": self.asleep_s / self.lasted_s if self.lasted_s else 0.0,
             "mean_wait_s": sum(ordered) / n,
-            "p95_wait_s": ordered[(n - 1) * 95 // 100],
-            "p99_wait_s": ordered[(n - 1) * 99 // 100],
+            "p95_wait_s": _of_percent(ordered, 95),
+            "p99_wait_s": _of_percent(ordered, 99),
             "waited_share": sum(one > 0 for one in ordered) / n,
             "swaps": self.swaps,
             "useless_swaps": self.useless_swaps,
             "lost_share": self.lost_s / ran_s if ran_s else 0.0,
             "decide_ms_mean": self.decide_ms_mean,
         }
+
+
+def _of_percent(ordered: Sequence[float], percent: int) -> float:
+    """The least value that so many percent of them do not exceed.
+
+    >>> _of_percent([0.0, 4.5], 95)
+    4.5
+    """
+    return ordered[-(-len(ordered) * percent // 100) - 1]
 
 
 def play(requests: Sequence[Request], policy: Policy, costs: Costs) -> Outcome:

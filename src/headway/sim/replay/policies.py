@@ -65,16 +65,29 @@ class WhoComesBack:
     """The daemon's own: `core.forecast` and `core.worth`."""
 
     def __init__(
-        self, table: Table, costs: Costs, knobs: Knobs, *, name: str = "headway", capped: bool = True
+        self,
+        table: Table,
+        costs: Costs,
+        knobs: Knobs,
+        *,
+        name: str = "headway",
+        capped: bool = True,
+        gap_min_s: float = 0.0,
     ) -> None:
-        """`capped` False: the price stands, whatever people waited. That is how a frontier is drawn."""
+        """`capped` False: the price stands, whatever people waited. That is how a frontier is drawn.
+
+        Args:
+            gap_min_s: it never sleeps before so much quiet.
+        """
         self.name = name
         self.knobs: Mapping[str, float] = {
             "wait_price": knobs.wait_price,
             "max_mean_wait": knobs.max_mean_wait_s,
             "max_waiting_share": knobs.max_waiting_share,
+            "gap_min": gap_min_s,
         }
         self._costs, self._knobs, self._capped = costs, knobs, capped
+        self._gap_min_s = gap_min_s
         self._forecast, self._ledger = Forecast(table), Ledger()
         self.decisions = 0
         self.decided_s = 0.0
@@ -99,8 +112,11 @@ class WhoComesBack:
             self.decisions += 1
             if moment.after_s is None:
                 return None
-            after_s += moment.after_s
-            if moment.now or after_s >= gap_s:
+            if moment.now and after_s >= self._gap_min_s:
+                return after_s
+            # a moment that comes too soon is weighed again once the least quiet is over, as the daemon does it
+            after_s = max(after_s + moment.after_s, self._gap_min_s)
+            if after_s >= gap_s:
                 return after_s
         return after_s
 

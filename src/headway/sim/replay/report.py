@@ -14,16 +14,11 @@ from headway.sim.replay.frontier import geometric
 from headway.sim.replay.play import Outcome, play
 from headway.sim.replay.policies import Clairvoyant, Fixed, Policy, WhoComesBack
 from headway.sim.replay.trace import Trace
+from headway.sim.replay.values import COSTS, GAP_MIN, KNOBS, number, seconds
 
 CLAIRVOYANT_S: Final = (8.0, 14400.0)  # thresholds of its frontier
 SWEEP_FACTOR: Final = 2**0.5
-KNOBS: Final = {
-    "wait_price": "wait_price",
-    "max_mean_wait": "max_mean_wait_s",
-    "max_waiting_share": "max_waiting_share",
-}
-COSTS: Final = {"sleep": "sleep_s", "wake": "wake_s", "resume": "resume_s", "park": "park_s"}
-FREEDOMS: Final = ("hides_park", "abandons_sleep")
+LEAST_SAVED_S: Final = 0.001  # shorter ones keep everything
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,59 +27,50 @@ class Setting:
 
     costs: Costs = field(default_factory=Costs)
     knobs: Knobs = field(default_factory=Knobs)
+    gap_min_s: float = 0.0  # a least quiet, whatever a gap is worth
 
-    def having(self, word: str, value: float) -> Setting:
+    def having(self, word: str, value: float | str) -> Setting:
         """With another cost or knob.
 
         Raises:
             ValueError: no cost and no knob is called that, or the value makes no sense for it.
         """
-        if not 0 <= value < float("inf"):
-            raise ValueError(f"{word} is to be a number from 0 on, not {value:g}")
+        found = number(word, value)
+        if word == GAP_MIN:
+            return replace(self, gap_min_s=found)
         if word in KNOBS:
-            if value == 0:
-                raise ValueError(f"{word} is to be above 0")
-            return replace(self, knobs=replace(self.knobs, **{KNOBS[word]: value}))
-        if word in COSTS:
-            changed: dict[str, Any] = {COSTS[word]: value}
-            return replace(self, costs=replace(self.costs, **changed))
-        if word in FREEDOMS:
-            if value not in (0, 1):
-                raise ValueError(f"{word} is 0 or 1, not {value:g}")
-            allowed: dict[str, Any] = {word: value == 1}
-            return replace(self, costs=replace(self.costs, **allowed))
-        known = ", ".join([*KNOBS, *COSTS, *FREEDOMS])
-        raise ValueError(f"nothing is called {word!r}; there are {known}")
+            return replace(self, knobs=replace(self.knobs, **{KNOBS[word]: found}))
+        changed: dict[str, Any] = {COSTS[word]: found} if word in COSTS else {word: found == 1}
+        return replace(self, costs=replace(self.costs, **changed))
 
-    def saving(self, every_s: float) -> Setting:
-        """With a job that keeps only whole intervals of `every_s`; ValueError where that is no length of time."""
-        if not 0 < every_s < float("inf"):
-            raise ValueError(f"a saved interval is to be above 0 s, not {every_s:g}")
+    def saving(self, every: float | str) -> Setting:
+        """With a job that keeps only whole intervals of so many seconds; ValueError where that is no length of time."""
+        every_s = seconds("a saved interval", every)
+        if every_s < LEAST_SAVED_S:
+            raise ValueError(f"a saved interval: must be at least 1 ms, not {every}")
         return replace(self, costs=replace(self.costs, saved_every_s=every_s))
 
 
 def ours(setting: Setting, name: str = "headway", *, capped: bool = True) -> WhoComesBack:
     """The daemon's own policy, as a new daemon begins it."""
-    return WhoComesBack(shipped(), setting.costs, setting.knobs, name=name, capped=capped)
+    return WhoComesBack(
+        shipped(), setting.costs, setting.knobs, name=name, capped=capped, gap_min_s=setting.gap_min_s
+    )
 
 
 def compared(word: str, costs: Costs) -> Policy:
     """`fixed:SECONDS`, `never`, `clairvoyant` or `clairvoyant:SECONDS`.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: it is none of them, or the seconds are no length of time.
     """
-    name, colon, seconds = word.partition(":")
-    try:
-        value = float(seconds) if colon else None
-    except ValueError:
-        value = -1.0
+    name, colon, after = word.partition(":")
     if name == "never" and not colon:
         return Fixed(None)
-    if name == "fixed" and value is not None and value >= 0:
-        return Fixed(value)
-    if name == "clairvoyant" and (value is None or value >= 0):
-        return Clairvoyant(costs.swap_s() + costs.park_s + costs.wake_s if value is None else value)
+    if name == "fixed" and colon:
+        return Fixed(seconds(word, after))
+    if name == "clairvoyant":
+        return Clairvoyant(seconds(word, after) if colon else costs.swap_s() + costs.park_s + costs.wake_s)
     raise ValueError(f"{word!r} is no policy; there are fixed:SECONDS, never, clairvoyant")
 
 
