@@ -62,6 +62,8 @@ ODD = {
     "no JSON": ("hello", Skipped(unread=1)),
     "nested without end": ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", Skipped(unread=1)),
     "a number of more digits than can be read": ('{"at_s": 1' + "0" * 5000 + "}", Skipped(unread=1)),
+    "an instant beyond all numbers": (json.dumps(logged(GAPS[0], at_s=10**400)), Skipped(unread=1)),
+    "tokens without end": (json.dumps(logged(GAPS[0], output_tokens=float("inf"))), Skipped(unread=1)),
     "an attended request without times": (
         json.dumps({"class": "attended", "demand": True}),
         Skipped(unread=1),
