@@ -249,6 +249,7 @@ def test_axe_finds_nothing(kept: Stack, visit: Come, theme: str) -> None:
 def test_nothing_scrolls_sideways_on_a_phone(kept: Stack, visit: Come) -> None:
     page = visit(is_mobile=True).page
     page.set_viewport_size({"width": 360, "height": 740})
+    page.get_by_text("Memory over time").click()
     chart(page).get_by_text("As a table").click()
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     place = page.get_by_role("region", name="Memory of sim0 over time")
