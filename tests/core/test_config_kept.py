@@ -46,18 +46,20 @@ KEPT = {
     "nothing kept": (True, None),
     "not ours": (True, "{"),
     "of another version": (True, '{"new": 1}'),
+    "no text": (True, b"\xff\x00\xfe"),
+    "nested too deep": (True, "[" * 200_000),
 }
 
 
 @pytest.mark.parametrize(("again", "text"), KEPT.values(), ids=KEPT.keys())
 def test_the_problems_are_told_where_there_is_nothing_to_go_on_with(
-    again: bool, text: str | None, file: Path, tmp_path: Path
+    again: bool, text: str | bytes | None, file: Path, tmp_path: Path
 ) -> None:
     place = tmp_path / "last.json"
     if not again:
         keep(load(file, {}), place)
     if text is not None:
-        place.write_text(text)
+        place.write_bytes(text if isinstance(text, bytes) else text.encode())
     file.write_text("mode = \n")
     with pytest.raises(ConfigInvalid):
         loaded(file, place, again)
@@ -65,3 +67,13 @@ def test_the_problems_are_told_where_there_is_nothing_to_go_on_with(
 
 def test_a_place_that_cannot_be_written_keeps_the_one_before(file: Path, tmp_path: Path) -> None:
     keep(load(file, {}), tmp_path / "no" / "last.json")  # raises nothing
+
+
+@pytest.mark.parametrize("text", [b"", b"\xff\x00\xfe", b"[]"])
+def test_a_copy_that_is_damaged_is_written_anew(text: bytes, file: Path, tmp_path: Path) -> None:
+    place = tmp_path / "last.json"
+    place.write_bytes(text)
+    config = load(file, {})
+    keep(config, place)
+    file.write_text("mode = \n")
+    assert loaded(file, place, again=True)[0] == config

@@ -18,14 +18,14 @@ from headway.errors import ConfigInvalid
 def keep(config: Config, place: Path) -> None:
     """Write it down, for its user alone. A disk that is full keeps the one before."""
     new = place.with_name(f".{place.name}.{os.getpid()}")
-    text = config.model_dump_json(exclude_none=True)  # with its defaults: some are paths beside the file
+    text = config.model_dump_json(
+        exclude_none=True
+    ).encode()  # with its defaults: some are paths beside the file
     with suppress(OSError):
-        if place.exists() and place.read_text("utf-8") == text:
+        if place.exists() and place.read_bytes() == text:
             return
         try:
-            with os.fdopen(
-                os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
-            ) as out:
+            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
                 out.write(text)
             new.replace(place)
         finally:
@@ -55,5 +55,5 @@ def _kept(place: Path) -> Config | None:
     """None: there is none that this version can read."""
     try:
         return Config.model_validate(json.loads(place.read_bytes()))
-    except (OSError, ValueError, ValidationError):
+    except (OSError, ValueError, RecursionError, ValidationError):
         return None
