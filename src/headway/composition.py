@@ -81,6 +81,7 @@ def run_daemon(paths: Paths, config: Running) -> None:
         AlreadyRunning: another program listens on the API's port.
         StoreTooNew: the database is from a newer Headway.
         StoreFailed, RowUnreadable, LineUnreadable: it, or the journal, cannot be read.
+        RunUnreadable: the files of a run that lives cannot.
     """
     log_to(paths.logs_dir / "daemon.log")
     asyncio.run(Service(paths, config, _Sockets.bind(paths, config.built)).run())
@@ -135,6 +136,8 @@ class Service:
         self.paths, self.config, self.built, self.sockets = paths, config, config.built, sockets
         self.host = LinuxHost()
         self.runs = LinuxRuns(paths.runs_dir, log_limits(self.built))
+        for file in self.runs.damaged:
+            log.warning("file of a run damaged", file=str(file))
         self.processes = LinuxProcesses()
         self.store = SqliteStore(paths.database)
         self._keep_history(self.built)

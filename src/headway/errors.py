@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,7 +85,7 @@ class RowUnreadable(HeadwayError):
         super().__init__(
             f"the row of {table} with {where} in the database {file} cannot be read ({why:.200}). Nothing was changed. "
             "Restore a copy of the file; or give up what that row says, and end what of it still runs: "
-            f'`sqlite3 {file} "DELETE FROM {table} WHERE {where}"`.',
+            f'`sqlite3 {shlex.quote(file)} "DELETE FROM {table} WHERE {where}"`.',
             table=table,
             key=key,
             file=file,
@@ -97,14 +98,39 @@ class LineUnreadable(HeadwayError):
     code = "line_unreadable"
     http_status = 500
 
-    def __init__(self, entry: int, file: str, why: str) -> None:
+    def __init__(self, line: int, file: str, why: str) -> None:
         super().__init__(
-            f"entry {entry} of the journal {file} cannot be read ({why:.200}), and what was under way is not guessed. "
+            f"line {line} of the journal {file} cannot be read ({why:.200}), and what was under way is not guessed. "
             "Nothing was changed. Mend that line; or give up what the journal says, and end what of it still runs: "
-            f"`mv {file} {file}.bad`.",
-            entry=entry,
+            f"{aside(file)}.",
+            line=line,
             file=file,
         )
+
+
+class RunUnreadable(HeadwayError):
+    """A run that lives cannot be told from its files any more. They are left as they are."""
+
+    code = "run_unreadable"
+    http_status = 500
+
+    def __init__(self, file: str, pids: Sequence[int], lock: str) -> None:
+        end = (
+            f"`kill {' '.join(map(str, pids))}`"
+            if pids
+            else f"whoever holds {lock} (`fuser -v {shlex.quote(lock)}`)"
+        )
+        super().__init__(
+            f"{file} of a run that still lives cannot be read, and nobody else tells what it says. Nothing was "
+            f"changed: it is neither started again nor stopped. Restore a copy of the file; or end the run: {end}.",
+            file=file,
+            pids=list(pids),
+        )
+
+
+def aside(file: str) -> str:
+    """What to type to put a file aside."""
+    return f"`mv {shlex.quote(file)} {shlex.quote(f'{file}.bad')}`"
 
 
 class FileFailed(HeadwayError):

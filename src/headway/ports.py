@@ -75,6 +75,7 @@ class RunState:
     kind: str = "main"
     error: str | None = None  # why the command could not be executed
     started_s: float | None = None  # boottime
+    unread: bool = False  # its file `started` is damaged: it ran, and nobody knows any more as which process
 
     @property
     def ended(self) -> bool:
@@ -83,7 +84,7 @@ class RunState:
 
     @property
     def ran(self) -> bool:
-        return self.pid is not None
+        return self.pid is not None or self.unread
 
 
 class Runs(Protocol):

@@ -17,7 +17,14 @@ pytestmark = pytest.mark.contract
 
 # in the order in which a shim writes them
 WRITTEN: dict[str, dict[str, Any]] = {
-    "started": {"pid": 7, "start_ticks": 70, "boot_id": "boot", "at_s": 1.0},
+    "started": {
+        "pid": 7,
+        "start_ticks": 70,
+        "shim": 6,
+        "shim_start_ticks": 60,
+        "boot_id": "boot",
+        "at_s": 1.0,
+    },
     "executed": {},
     "exit": {"code": 3, "at_s": 2.0, "peak_host_bytes": 1},
     "gone": {"by": "shim"},

@@ -202,7 +202,7 @@ def _run_seen(d: Draft, fact: RunSeen) -> None:
         pid=fact.pid,
         start_ticks=fact.start_ticks,
         boot_id=fact.boot_id,
-        exit=fact.exit,
+        exit=fact.exit or (before.exit if before else None),  # its file may be damaged since then
         gone=fact.gone,
         port=fact.port,
         seen_s=d.now_s,

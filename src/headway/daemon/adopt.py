@@ -32,6 +32,7 @@ from headway.ports import Journal, Runs, Saved
 FIRST_REV = 1
 UNREAD = "not read since this daemon began; if that stays, it is gone from the machine or from the config"
 TOLD = "told"  # how the last daemon ended; "": not by our word, as far as the database knows
+DIGITS_MAX = 9  # of the number of a run
 RUNS_KEPT = 200  # ended runs whose files and logs stay
 OUTCOME_S = (
     15.0  # to find the outcome of a move whose limit passed meanwhile; a meter's first reading takes seconds
@@ -113,12 +114,13 @@ def adopt(
 def _runs_had(runs: Runs) -> dict[HolderId, int]:
     """By holder the highest number of a run whose files are there, also where no row knows of it any more.
 
-    A run of such a number would be taken for that one, which ended long ago.
+    A run of such a number would be taken for that one, which ended long ago. A number that no run ever has is
+    somebody else's.
     """
     found: dict[HolderId, int] = {}
     for run_id in runs.known():
         hid, _, number = run_id.rpartition(".")
-        if number.isascii() and number.isdigit():
+        if number.isascii() and number.isdigit() and len(number) <= DIGITS_MAX:
             found[hid] = max(found.get(hid, 0), int(number))
     return found
 

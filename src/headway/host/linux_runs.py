@@ -22,6 +22,7 @@ from headway.host import linux_net
 from headway.host.cgroups import Scopes
 from headway.host.linux_proc import first_death, process, send, ticks_now
 from headway.host.run_files import USUAL, LogLimits, RunFiles
+from headway.host.run_mending import mend
 from headway.host.run_trees import Name, RunTrees
 from headway.ports import RunSpec, RunState
 
@@ -36,9 +37,13 @@ NOT_FOR_RUNS = re.compile(r"NOTIFY_SOCKET|WATCHDOG_(PID|USEC)|LISTEN_(PID|FDS|FD
 
 
 class LinuxRuns:
-    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs."""
+    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs.
+
+    `damaged` are files of runs that could not be read then: nobody is told of them again.
+    """
 
     def __init__(self, directory: Path, logs: LogLimits = USUAL) -> None:
+        """Raises: RunUnreadable, for a run that lives and whose files and processes do not say what it is."""
         self.logs = logs  # of runs that start from now on
         self._directory = directory.absolute()
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -49,7 +54,11 @@ class LinuxRuns:
         for half in self._directory.glob(".*"):  # half made or half removed when somebody was killed
             if not RunFiles(half).locked():
                 shutil.rmtree(half, ignore_errors=True)
+        self.damaged: list[Path] = []
         for run_id in self.known():
+            files = self._files(run_id)
+            self.damaged += mend(files, self.boot_id)
+            self.damaged += files.damaged()
             self._trees.learn(run_id)
         for run_id in set(self._scopes.known()) - set(self.known()):
             self._scopes.remove(run_id)  # made for a run that never came to be
@@ -98,7 +107,7 @@ class LinuxRuns:
         return self._files(run_id).state()
 
     def known(self) -> Sequence[str]:
-        """Ids of every run directory there is, sorted."""
+        """Ids of every run directory there is, sorted; with whatever else has a name there, whose state is None."""
         return sorted(path.name for path in self._directory.iterdir() if not path.name.startswith("."))
 
     def directory(self, run_id: str) -> Path:

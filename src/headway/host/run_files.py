@@ -4,18 +4,58 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
+import re
 import secrets
 import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.core import codec
 from headway.core.model import Exit
 from headway.ports import RunSpec, RunState
 
-SPEC, LOCK = "spec.json", "lock"
+SPEC, LOCK, STARTED, EXECUTED, EXIT, GONE = "spec.json", "lock", "started", "executed", "exit", "gone"
 TAIL_BYTES = 64 * 1024
+PID_MAX = 1 << 22
+HOOK = re.compile(r"(.+)\.\d+\.[^.]+\.\d+")  # the id of a run, the form it is for, an instant
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and "\0" not in value
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63
+
+
+def _pid(value: Any) -> bool:
+    return type(value) is int and 0 < value <= PID_MAX
+
+
+def _port(value: Any) -> bool:
+    return value is None or (type(value) is int and 0 < value < 1 << 16)
+
+
+def _instant(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
+
+
+# What a file has to say to be one; what more it says may be missing.
+SHAPES: Mapping[str, Mapping[str, Callable[[Any], bool]]] = {
+    SPEC: {"id": _text, "holder": _text, "token": _text, "log_name": _text, "kind": _text, "port": _port},
+    STARTED: {
+        "pid": _pid,
+        "start_ticks": _count,
+        "shim": _pid,
+        "shim_start_ticks": _count,
+        "boot_id": _text,
+    },
+    EXIT: {"code": lambda value: type(value) is int, "peak_host_bytes": _count, "at_s": _instant},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +111,7 @@ class RunFiles:
         """Whether somebody holds the lock. A shared try that is given back at once disturbs nobody."""
         try:
             fd = os.open(self.directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return False
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -82,48 +122,69 @@ class RunFiles:
         return False
 
     def document(self, name: str) -> dict[str, Any] | None:
-        """One of the files; None when it is not there."""
+        """One of the files; None when it is not there, and an empty one when what is there cannot be read."""
         try:
-            text = (self.directory / name).read_bytes()
+            found = json.loads((self.directory / name).read_bytes())
+            whole = all(fits(found[key]) for key, fits in SHAPES.get(name, {}).items())
         except (FileNotFoundError, NotADirectoryError):
             return None
-        found: dict[str, Any] = json.loads(text)
-        return found
+        except (IsADirectoryError, *codec.ODD):
+            return {}
+        return found if whole and isinstance(found, dict) else {}
+
+    def damaged(self) -> list[Path]:
+        """Those of its files that are there and cannot be read."""
+        return [self.directory / name for name in SHAPES if self.document(name) == {}]
+
+    def named(self) -> tuple[str, str]:
+        """Holder and kind, as the name of the directory tells them where the spec does not."""
+        if hook := HOOK.fullmatch(self.directory.name):
+            return hook[1], "hook"
+        return self.directory.name.rpartition(".")[0], "main"
 
     def state(self) -> RunState | None:
-        """The run as it is now. The lock is looked at first: once it is free, the files are final.
+        """The run as it is now; None: this is none. The lock is looked at first: once it is free, the files are final.
 
         Then what is written last is looked at first: what stands there tells that all before it does too. Else one
         that ends meanwhile would be gone without a code, which is `lost`.
 
         While the shim is still about to execute the command, `pid` is None: whether that works is not known yet.
+
+        A damaged file takes no more with it than what it said: without `spec.json` there is no port, without `exit`
+        no code, and without `started` no pid, but a run that ran (`unread`). None is ever taken for one that did not.
         """
         held = self.locked()
         spec = self.document(SPEC)
         if spec is None:
-            return None
-        gone = (self.directory / "gone").exists()
-        ended, started = self.document("exit"), self.document("started")
-        if started is not None and held and ended is None and not (self.directory / "executed").exists():
+            if not (held and self.directory.is_dir()):
+                return None
+            spec = {}
+        gone = (self.directory / GONE).exists()
+        ended, started = self.document(EXIT), self.document(STARTED)
+        if started and held and ended is None and not (self.directory / EXECUTED).exists():
             started = None
+        holder, kind = self.named()
+        said = started or {}
         return RunState(
-            id=spec["id"],
-            holder=spec["holder"],
+            id=spec.get("id", self.directory.name),
+            holder=spec.get("holder", holder),
             lock_held=held,
-            pid=started["pid"] if started else None,
-            start_ticks=started["start_ticks"] if started else None,
-            boot_id=started["boot_id"] if started else None,
+            pid=said.get("pid"),
+            start_ticks=said.get("start_ticks"),
+            boot_id=said.get("boot_id"),
             exit=_exit(ended) if ended else None,
             gone=gone,
-            port=spec["port"],
-            kind=spec["kind"],
+            port=spec.get("port"),
+            kind=spec.get("kind", kind),
             error=ended.get("error") if ended else None,
-            started_s=started.get("at_s") if started else None,  # shims of earlier versions do not write it
+            # shims of earlier versions do not write it
+            started_s=said["at_s"] if _instant(said.get("at_s")) else None,
+            unread=started == {},
         )
 
     def mark_gone(self) -> None:
         """Write `gone` in place of a shim that was killed."""
-        write_whole(self.directory / "gone", {"by": "stop"})
+        write_whole(self.directory / GONE, {"by": "stop"})
 
     def remove(self) -> None:
         """Take the run away in one step; what a kill leaves of it has a hidden name."""
@@ -136,7 +197,7 @@ class RunFiles:
         spec = self.document(SPEC)
         if spec is None or lines <= 0:
             return []
-        log = self.directory / spec["log_name"]
+        log = self.directory / spec.get("log_name", "log")
         data, cut = _end(log, TAIL_BYTES)
         if not cut and data.count(b"\n") < lines:
             before, cut = _end(log.with_name(f"{log.name}.1"), TAIL_BYTES - len(data))

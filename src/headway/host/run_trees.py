@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from headway.host.cgroups import Scopes
 from headway.host.linux_proc import Process, ancestors, descendants, process, processes, token
-from headway.host.run_files import SPEC, RunFiles
+from headway.host.run_files import GONE, SPEC, STARTED, RunFiles
 
 OWNERS_MAX = 4096
 
@@ -29,10 +29,10 @@ class RunTrees:
         `shim_pid`: the shim just started, which has written nothing yet.
         """
         files = self._files(run_id)
-        if (spec := files.document(SPEC)) is not None:
+        if spec := files.document(SPEC):
             self._tokens[spec["token"]] = run_id
-        started = files.document("started")
-        if started is not None and started["boot_id"] == self._boot_id:
+        started = files.document(STARTED)
+        if started and started["boot_id"] == self._boot_id:
             shim_pid, ticks = int(started["shim"]), int(started["shim_start_ticks"])
         elif shim_pid is not None and (shim := process(shim_pid)) is not None:
             ticks = shim.start_ticks
@@ -50,7 +50,7 @@ class RunTrees:
     def of(self, run_id: str) -> list[Process]:
         """Living processes of the run's tree, parents first, the shim left out."""
         files = self._files(run_id)
-        if (files.directory / "gone").exists():
+        if (files.directory / GONE).exists():
             return []
         shim = self.learn(run_id)
         table = processes()
@@ -82,14 +82,16 @@ class RunTrees:
 
     def _survivors(self, files: RunFiles, table: dict[int, Process]) -> list[Process]:
         """What a killed shim left behind: the leader, all that carry the token, and all below them."""
-        spec, started = files.document(SPEC), files.document("started")
-        if spec is None or started is None or started["boot_id"] != self._boot_id:
+        spec, started = files.document(SPEC), files.document(STARTED)
+        if spec is None or started is None or (started and started["boot_id"] != self._boot_id):
             return []
-        leader = (started["pid"], started["start_ticks"])
+        # one of both may be damaged: a token is like no other on this machine, and so is a leader in its boot
+        leader = (started["pid"], started["start_ticks"]) if started else None
         ours = [
             one
             for one in table.values()
-            if one.alive and ((one.pid, one.start_ticks) == leader or token(one.pid) == spec["token"])
+            if one.alive
+            and ((one.pid, one.start_ticks) == leader or (spec and token(one.pid) == spec["token"]))
         ]
         return ours + descendants([one.pid for one in ours], table)
 
