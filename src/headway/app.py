@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import time
@@ -59,7 +60,7 @@ def doctor(paths: Paths) -> dict[str, dict[str, Any]]:
         lambda cards: checked(lambda: settings(file), lambda: found(file, cards), lambda: load(file)),
         lambda limit_s: read_once(limit_s=limit_s, traits=True),
     )
-    here = f"headway --home {paths.home} " if paths.home else "headway "
+    here = f"headway --home {shlex.quote(str(paths.home))} " if paths.home else "headway "
     return {
         name: asdict(one) | {"next": one.next and re.sub(r"\bheadway (?!--home)", lambda _: here, one.next)}
         for name, one in examine(around).items()

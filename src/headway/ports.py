@@ -296,7 +296,10 @@ class Journal(Protocol):
     file: str  # as people find it
 
     def append(self, doc: Mapping[str, Any]) -> None: ...
-    def read(self) -> list[dict[str, Any]]: ...
+
+    def read(self) -> dict[int, dict[str, Any]]:
+        """Every entry by the number of its line, in the order written. Raises: LineUnreadable, StoreFailed."""
+
     def clear(self) -> None: ...
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -193,7 +194,7 @@ def tell(text: str) -> None:
 
 def typed(paths: Paths, verb: str) -> str:
     """A command as it has to be typed to reach this Headway."""
-    home = f"--home {paths.home} " if paths.home is not None else ""
+    home = f"--home {shlex.quote(str(paths.home))} " if paths.home is not None else ""
     return f"`headway {home}{verb}`"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shlex
 import sqlite3
 import subprocess
 from collections.abc import AsyncIterator
@@ -31,7 +32,8 @@ DAMAGE = ("'{bad'", "'[1]'", "'null'", "'{}'", "x'ff00'", "cast(x'ff' as text)",
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    return tmp_path / "headway.db"
+    (tmp_path / "a home").mkdir()
+    return tmp_path / "a home" / "headway.db"
 
 
 @pytest.fixture
@@ -88,8 +90,9 @@ async def test_a_damaged_row_that_is_needed_ends_the_start_by_its_name(
         adopted(store)
     assert raised.value.facts == {"table": table, "key": key, "file": str(file)}
     assert len(store.load().holders) == 2 and len(store.load().pending) == 1, "nothing is deleted"
-    way_out = str(raised.value).split('"')[-2]
-    damage(file, way_out)
+    program, database, statement = shlex.split(str(raised.value).split("`")[-2])
+    assert (program, database) == ("sqlite3", str(file))
+    damage(file, statement)
     assert adopted(store)
 
 
@@ -130,16 +133,16 @@ async def test_so_does_a_whole_line_of_the_journal_that_says_nothing(
 ) -> None:
     """The way out that is named is one: what it is given is a start without what the journal says."""
     await a_daemon_was_here(store)
-    path = tmp_path / "journal.ndjson"
+    path = tmp_path / "a home" / "journal.ndjson"
     journal = FileJournal(path)
     journal.append({"holder": "j1", "pending": codec.to_doc(pending(job("parked"), "running"))})
     assert adopted(store, journal)
     journal.append(entry)
     with pytest.raises(LineUnreadable) as raised:
         adopted(store, journal)
-    assert raised.value.facts == {"entry": 2, "file": str(path)}
+    assert raised.value.facts == {"line": 2, "file": str(path)}
     assert len(journal.read()) == 2, "nothing is deleted"
-    subprocess.run(str(raised.value).split("`")[-2].split(), check=True)
+    subprocess.run(shlex.split(str(raised.value).split("`")[-2]), check=True)
     assert adopted(store, journal)
 
 

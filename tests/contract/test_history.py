@@ -1,10 +1,8 @@
-"""History as people page through it, and the journal."""
+"""History as people page through it."""
 
 import asyncio
 import json
-import os
 import sqlite3
-import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ from headway.core.model import Event
 from headway.core.past import NEWEST, DayRow, Slice
 from headway.errors import StoreFailed
 from headway.ports import Batch, RequestLine
-from headway.store.journal import FileJournal
 from headway.store.reader import SqliteReader
 from headway.store.store import SqliteStore
 
@@ -270,39 +267,3 @@ async def test_what_is_pruned_stays_in_its_day(on_file: SqliteStore, reader: Sql
     await on_file.save(Batch(requests=tuple(a_line(n, asked_at(NOON_S)) for n in range(200))))
     assert len(await reader.requests(Slice(limit=1000))) == 10
     assert [day.requests for day in await reader.days(9)] == [200.0]
-
-
-# ---------------------------------------------------------------- the journal
-
-
-def test_the_journal_gives_back_what_was_written(tmp_path: Path) -> None:
-    journal = FileJournal(tmp_path / "journal.ndjson")
-    assert journal.read() == []
-    journal.append({"holder": "7", "to": "parked\n"})
-    FileJournal(tmp_path / "journal.ndjson").append({"holder": "8"})
-    assert journal.read() == [{"holder": "7", "to": "parked\n"}, {"holder": "8"}]
-    assert stat.S_IMODE((tmp_path / "journal.ndjson").stat().st_mode) == 0o600
-    journal.clear()
-    assert journal.read() == []
-    journal.clear()
-
-
-@pytest.mark.parametrize("kept", range(1, 14))
-def test_a_cut_line_is_left_out_and_takes_no_other_with_it(tmp_path: Path, kept: int) -> None:
-    path = tmp_path / "journal.ndjson"
-    journal = FileJournal(path)
-    journal.append({"n": 1})
-    whole = path.stat().st_size
-    journal.append({"n": "long"})
-    os.truncate(path, whole + kept)
-    cut = [{"n": 1}] + (
-        [{"n": "long"}] if kept == len('{"n":"long"}') + 1 or kept == len('{"n":"long"}') else []
-    )
-    assert journal.read() == cut
-    journal.append({"n": 3})
-    assert journal.read() == [*cut, {"n": 3}]
-
-
-def test_a_journal_that_cannot_be_written_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StoreFailed):
-        FileJournal(tmp_path / "missing" / "journal.ndjson").append({})

@@ -1,6 +1,7 @@
 """The supervisor's parts, and what is told of what goes on."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -104,6 +105,12 @@ def test_a_part_that_an_earlier_one_left_is_not_started_beside_it(tmp_path: Path
     assert one.starts == 0
     os.close(held)
     looked(one, lambda: one.starts > 0)
+
+
+def test_a_command_that_is_named_works_where_the_home_has_a_blank(tmp_path: Path) -> None:
+    paths = Paths.find(tmp_path / "a home", {})
+    words = shlex.split(supervisor.typed(paths, "status").strip("`"))
+    assert words == ["headway", "--home", str(paths.home), "status"]
 
 
 async def test_what_lives_is_told_with_its_pid_and_how_to_end_it(

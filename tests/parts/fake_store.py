@@ -89,8 +89,8 @@ class FakeJournal:
             raise StoreFailed("the journal could not be written", reason="journal")
         self.entries.append(json.loads(json.dumps(dict(doc))))
 
-    def read(self) -> list[dict[str, Any]]:
-        return list(self.entries)
+    def read(self) -> dict[int, dict[str, Any]]:
+        return dict(enumerate(self.entries, 1))
 
     def clear(self) -> None:
         if self.broken:

@@ -91,12 +91,13 @@ def intents(saved: Saved, journal: Journal, shift_s: float) -> list[Pending]:
     Raises:
         RowUnreadable: a row of the database is odd.
         LineUnreadable: a line of the journal is.
+        StoreFailed: the journal cannot be read at all.
     """
     found: dict[HolderId, Pending] = {}
     for hid, doc in saved.pending:
         with _row(saved, "intent", hid):
             found[hid] = codec.from_doc(Pending, _shifted(json.loads(doc), shift_s))
-    for number, entry in enumerate(journal.read(), 1):
+    for number, entry in journal.read().items():
         try:
             pending = codec.from_doc(Pending, _shifted(dict(entry["pending"]), shift_s))
             if entry["holder"] != pending.holder:

@@ -84,8 +84,8 @@ class SimJournal:
             raise StoreFailed("the journal could not be written: the disk is full.", reason="journal")
         self._disk.journal.append(dict(doc))
 
-    def read(self) -> list[dict[str, Any]]:
-        return list(self._disk.journal)
+    def read(self) -> dict[int, dict[str, Any]]:
+        return dict(enumerate(self._disk.journal, 1))
 
     def clear(self) -> None:
         self._disk.journal.clear()

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from headway.errors import StoreFailed
+from headway.errors import LineUnreadable, StoreFailed, aside
 from headway.ports import Journal
+from headway.store.cut_lines import is_beginning
 
 
 class FileJournal(Journal):
@@ -46,23 +47,48 @@ class FileJournal(Journal):
                 path=str(self._path),
             ) from error
 
-    def read(self) -> list[dict[str, Any]]:
-        """Every whole line, in the order written; a cut one is left out. No file is an empty journal."""
+    def read(self) -> dict[int, dict[str, Any]]:
+        """Every whole line by its number, in the order written; a cut one is left out. No file is an empty journal.
+
+        A write that was cut, by a kill or a full disk, leaves the beginning of a line of ours, which the next
+        `append` closes: so only what is a beginning of a JSON object counts as cut, wherever it stands. That is never
+        guessed: words are found that make an object of it. All else that is no object was damaged later.
+
+        Raises:
+            LineUnreadable: a line is neither an object nor the beginning of one.
+            StoreFailed: the file cannot be read at all.
+        """
         try:
-            text = self._path.read_bytes()
+            pieces = self._path.read_bytes().split(b"\n")
         except FileNotFoundError:
-            return []
-        found = (_parsed(line) for line in text.split(b"\n"))
-        return [doc for doc in found if doc is not None]
+            return {}
+        except OSError as error:
+            raise StoreFailed(
+                f"the journal {self._path} could not be read: {error.strerror or error}. Make it a file that this "
+                f"user can read; or give up what it says: {aside(self.file)}.",
+                reason="journal",
+                path=self.file,
+            ) from error
+        found = {number: self._parsed(number, piece) for number, piece in enumerate(pieces, 1) if piece}
+        return {number: doc for number, doc in found.items() if doc is not None}
+
+    def _parsed(self, number: int, piece: bytes) -> dict[str, Any] | None:
+        """None: it was cut."""
+        why = "it is no JSON object"
+        try:
+            doc = json.loads(piece.decode())
+            if isinstance(doc, dict):
+                return doc
+        except UnicodeDecodeError:
+            pass
+        except ValueError:
+            # after a loss of power a file may end in zeros that nobody wrote
+            if is_beginning(piece.rstrip(b"\0").decode()):
+                return None
+        except RecursionError:
+            why = "it is nested too deep"
+        raise LineUnreadable(number, self.file, why)
 
     def clear(self) -> None:
         """Forget everything: it is in the database now."""
         self._path.unlink(missing_ok=True)
-
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        doc = json.loads(line)
-    except ValueError:
-        return None
-    return doc if isinstance(doc, dict) else None
