@@ -37,13 +37,10 @@ NOT_FOR_RUNS = re.compile(r"NOTIFY_SOCKET|WATCHDOG_(PID|USEC)|LISTEN_(PID|FDS|FD
 
 
 class LinuxRuns:
-    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs.
-
-    `damaged` are files of runs that could not be read then: nobody is told of them again.
-    """
+    """Implements ports.Runs over one directory. One process at a time has one: making it clears away half-made runs,
+    and raises RunUnreadable for one that lives and whose files and processes do not say what it is."""
 
     def __init__(self, directory: Path, logs: LogLimits = USUAL) -> None:
-        """Raises: RunUnreadable, for a run that lives and whose files and processes do not say what it is."""
         self.logs = logs  # of runs that start from now on
         self._directory = directory.absolute()
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -54,11 +51,8 @@ class LinuxRuns:
         for half in self._directory.glob(".*"):  # half made or half removed when somebody was killed
             if not RunFiles(half).locked():
                 shutil.rmtree(half, ignore_errors=True)
-        self.damaged: list[Path] = []
+        self.damaged = mend(map(self._files, self.known()), self.boot_id)  # files that cannot be read
         for run_id in self.known():
-            files = self._files(run_id)
-            self.damaged += mend(files, self.boot_id)
-            self.damaged += files.damaged()
             self._trees.learn(run_id)
         for run_id in set(self._scopes.known()) - set(self.known()):
             self._scopes.remove(run_id)  # made for a run that never came to be
@@ -88,9 +82,7 @@ class LinuxRuns:
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env={
-                        name: value for name, value in os.environ.items() if not NOT_FOR_RUNS.fullmatch(name)
-                    },
+                    env=_environment(),
                     pass_fds=(lock,),
                     start_new_session=True,
                 )
@@ -243,6 +235,10 @@ class LinuxRuns:
         for run_id, child in list(self._children.items()):
             if child.poll() is not None:
                 self._children.pop(run_id, None)
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if not NOT_FOR_RUNS.fullmatch(name)}
 
 
 def _name(state: RunState) -> Name | None:

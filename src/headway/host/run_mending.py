@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,16 @@ OWN_PID = b"HEADWAY_PID="  # in the environment of a command and all below it: w
 SHIM_NAME = "shim.py"
 
 
-def mend(files: RunFiles, boot_id: str) -> list[Path]:
+def mend(runs: Iterable[RunFiles], boot_id: str) -> list[Path]:
+    """Mend what lives of these. Returns all files that could not be read. Raises: RunUnreadable."""
+    found: list[Path] = []
+    for files in runs:
+        found += _mended(files, boot_id)
+        found += files.damaged()
+    return found
+
+
+def _mended(files: RunFiles, boot_id: str) -> list[Path]:
     """Write anew what cannot be read of a run that lives; what was there stays beside it as `NAME.bad`.
 
     Its spec without its port and its command, which only a server's needs; nothing is mended of a run that ended.
