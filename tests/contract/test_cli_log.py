@@ -1,4 +1,4 @@
-"""`headway log`: a terminal gets text and colours, everybody else gets every byte."""
+"""`headway log`: a terminal gets text and colours, everybody else gets all of it."""
 
 import asyncio
 import os
@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from headway.cli.log import _gone
 from headway.cli.log_text import RESET
 from tests.parts.command_line import api as api
+from tests.parts.command_line import headway
 from tests.parts.false_api import Served
 from tests.parts.programs import ROOT
 
@@ -81,3 +83,15 @@ async def test_one_that_printed_nothing_says_so(api: Served, home: Path) -> None
     )
     printed, told = await asyncio.wait_for(log.communicate(), 30)
     assert printed == b"" and b"printed nothing" in told
+
+
+async def test_a_log_that_somebody_removed_is_said(api: Served, home: Path) -> None:
+    (home / "run" / "log").rename(home / "run" / "elsewhere")
+    result = await headway(home, "log", "j1")
+    assert "removed or moved" in result.stderr and str(home / "run" / "log") in result.stderr
+
+
+def test_a_log_that_went_with_its_run_and_one_that_is_there(tmp_path: Path) -> None:
+    (tmp_path / "log").touch()
+    assert _gone({"run": "j1.1", "path": str(tmp_path / "log")}) is None
+    assert "not kept any more" in (_gone({"run": "j1.1", "path": str(tmp_path / "j1.1" / "log")}) or "")

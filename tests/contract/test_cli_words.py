@@ -221,12 +221,6 @@ async def test_following_a_job_that_has_not_run_says_that_it_waits(api: Served, 
     await asyncio.wait_for(process.wait(), 20)
 
 
-async def test_a_log_that_is_gone_is_said(api: Served, home: Path) -> None:
-    (home / "run" / "log").rename(home / "run" / "elsewhere")
-    result = await headway(home, "log", "j1")
-    assert "not kept any more" in result.stderr
-
-
 async def test_one_line_that_cannot_be_said_does_not_hide_the_others(
     api: Served, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

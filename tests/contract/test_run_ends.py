@@ -58,6 +58,13 @@ def test_of_many_lines_the_last_ones_are_kept_and_of_a_long_one_its_beginning() 
     )
 
 
+def test_each_step_of_a_progress_bar_is_a_line_of_its_own() -> None:
+    bar = "\r".join(f"step {number}" for number in range(1000))
+    assert told(FakeRuns(), ["begun", bar], 1).last_lines == tuple(
+        f"step {number}" for number in range(990, 1000)
+    )
+
+
 @pytest.mark.parametrize("line", OTHER)
 def test_nothing_else_is_taken_for_it(line: str) -> None:
     assert not told(FakeRuns(), [line], 1).out_of_memory

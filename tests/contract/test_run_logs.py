@@ -12,7 +12,7 @@ import pytest
 
 from headway.cli.log import _rest
 from headway.host.linux_runs import LinuxRuns
-from headway.host.run_files import LogLimits
+from headway.host.run_files import LEFT_OUT, LogLimits, RunFiles
 from headway.ports import RunSpec
 from tests.parts.running import LIMIT_S
 from tests.waiting import wait_until
@@ -62,6 +62,52 @@ async def test_a_log_that_grows_without_end_stays_within_its_cap_and_loses_no_li
     assert shown and shown[-1].startswith("0005-0249"), "the tail goes on into the part before"
     state = logged.read("r")
     assert state is not None and state.exit is not None and state.exit.code == 0
+
+
+KIB = 1024
+TAILS = {
+    # name: (the part before, the log, how many lines are asked for, the lines)
+    "one line within what is read": (b"", b"x" * 64 * KIB, 9, ["x" * 64 * KIB]),
+    "one byte too much": (b"", b"x" + b"y" * 64 * KIB, 9, [LEFT_OUT + "y" * 64 * KIB]),
+    "a huge line before the last": (
+        b"",
+        b"x" * 70 * KIB + b"\nend\n",
+        9,
+        [LEFT_OUT + "x" * (64 * KIB - 5), "end"],
+    ),
+    "not asked for": (b"", b"x" * 70 * KIB + b"\nend\n", 1, ["end"]),
+    "what is read begins with a line": (
+        b"",
+        b"x\n" + b"y" * (64 * KIB - 1) + b"\n",
+        9,
+        ["y" * (64 * KIB - 1)],
+    ),
+    "a huge line in the part before": (
+        b"x" * 70 * KIB,
+        b"\nend\n",
+        9,
+        [LEFT_OUT + "x" * (64 * KIB - 5), "end"],
+    ),
+    "nothing of the part before fits": (b"x", b"\n" + b"y" * 64 * KIB, 9, ["y" * 64 * KIB]),
+    "feeds and returns are no ends of lines": (
+        b"",
+        b"a\fb\vc\x1cd\xc2\x85e\rf\r\ng",
+        9,
+        ["a\fb\vc\x1cd\x85e\rf", "g"],
+    ),
+    "empty lines": (b"", b"a\n\n\n", 9, ["a", "", ""]),
+    "nothing": (b"", b"", 9, []),
+}
+
+
+@pytest.mark.parametrize(("before", "log", "lines", "wanted"), TAILS.values(), ids=TAILS.keys())
+def test_the_last_lines(tmp_path: Path, before: bytes, log: bytes, lines: int, wanted: list[str]) -> None:
+    files = RunFiles(tmp_path / "r")
+    os.close(files.create(RunSpec(id="r", holder="h", argv=("true",)), "token"))
+    (files.directory / "log").write_bytes(log)
+    if before:
+        (files.directory / "log.1").write_bytes(before)
+    assert files.tail(lines) == wanted
 
 
 def _lines(path: Path) -> list[str]:

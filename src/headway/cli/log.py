@@ -50,7 +50,8 @@ def log(
 ) -> None:
     """Print the end of the log of a job's or a server's last run.
 
-    A terminal gets its text and its colours; a file or a pipe gets every byte.
+    A terminal gets its text and its colours; a file or a pipe gets what steers a terminal too. All of it, byte for
+    byte, is in the file that --path names: this reads its last 64 KiB.
     """
     if follow and number is not None:
         raise click.UsageError("-f follows the last run: leave --run out.")
@@ -71,8 +72,8 @@ def log(
         )
     elif found["run"] is None:
         tell(f"{target} has not run yet.")
-    elif found["path"] and not os.path.exists(found["path"]):
-        tell(f"the log of {found['run']} is not kept any more: only those of the newest runs are.")
+    elif found["path"] and (gone := _gone(found)):
+        tell(gone)
     elif found["path"] and not found["lines"] and (found["state"] in ENDED or not follow):
         tell(f"{found['run']} printed nothing{'' if found['state'] in ENDED else ' so far'}.")
     shown = None if raw or not sys.stdout.isatty() else Shown(colours_wanted())
@@ -133,6 +134,22 @@ def _follow(client: Client, target: str, found: dict[str, Any], at: int) -> Iter
             return
         time.sleep(LOOK_S)
         found = _tail(client, target, 1)
+
+
+def _gone(found: dict[str, Any]) -> str | None:
+    """What became of a log whose file is not there; None: it is there, or nobody here may look."""
+    try:
+        os.stat(found["path"])
+    except FileNotFoundError:
+        if not os.path.isdir(os.path.dirname(found["path"])):
+            return f"the log of {found['run']} is not kept any more: only those of the newest runs are."
+        return (
+            f"the log of {found['run']} was removed or moved: {found['path']} is not there, though the rest of that "
+            f"run is. What its program still prints goes where the file went; a new run has a log of its own again."
+        )
+    except OSError:
+        return None
+    return None
 
 
 def _size(found: dict[str, Any]) -> int:

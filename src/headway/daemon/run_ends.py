@@ -11,6 +11,7 @@ from headway.ports import Runs, RunState
 
 LINES = 40  # of the log, from its end, in which the reason is looked for
 LAST_LINES, LINE_MAX = 10, 300  # of these, so many are kept, each so far
+SEARCHED = 4096  # signs of a line, from its end: the pattern takes the square of what it is given
 # What PyTorch, JAX, CuPy, llama.cpp, CUDA, cuBLAS and HIP say when a device has no memory left.
 OUT_OF_MEMORY = re.compile(
     r"(cuda|hip|gpu|vram|device|xla)\b.*out of memory|out of memory.*\b(cuda|hip|gpu|device)\b|OutOfMemoryError|"
@@ -39,8 +40,11 @@ def _told(runs: Runs, run_id: str, exit_: Exit | None) -> Exit | None:
     if exit_ is None or exit_.code == 0:
         return exit_
     try:
-        lines = [line.strip() for line in runs.log_tail(run_id, LINES) if line.strip()]
+        found = "\n".join(runs.log_tail(run_id, LINES))
     except OSError:
         return exit_
+    lines = [line.strip() for line in found.splitlines() if line.strip()][-LINES:]  # progress bars, too
     last = tuple(line[:LINE_MAX].replace("\0", "\ufffd") for line in lines[-LAST_LINES:])
-    return replace(exit_, last_lines=last, out_of_memory=any(map(OUT_OF_MEMORY.search, lines)))
+    return replace(
+        exit_, last_lines=last, out_of_memory=any(OUT_OF_MEMORY.search(line[-SEARCHED:]) for line in lines)
+    )

@@ -6,7 +6,7 @@ import aiohttp
 
 from headway.core.model import Holder, JobSpec, MoveRule
 from headway.drivers import jobs
-from headway.drivers.launching import LINES_TOLD, ensure_launched, leader_lives, limited, no_such_form
+from headway.drivers.launching import ensure_launched, last_words, leader_lives, limited, no_such_form
 from headway.errors import HookFailed, LimitPassed
 from headway.ports import Clock, Moved, Runs, RunSpec, Seen, Task
 
@@ -83,7 +83,7 @@ class CommandDriver:
         except LimitPassed:
             await self.runs.stop(hook.id, 0.0)
             raise
-        lines = self.runs.log_tail(hook.id, LINES_TOLD)
+        lines = last_words(self.runs, hook.id)
         if state.exit is None:
             raise _failed(task, verb, "its shim was killed, so its exit code is lost", None, lines)
         if state.exit.code != 0:

@@ -10,7 +10,7 @@ from headway.core.model import Holder
 from headway.errors import CannotStart, DriverFailed, LimitPassed
 from headway.ports import Runs, RunSpec, RunState, Task
 
-LINES_TOLD = 20  # last log lines in an error
+LINES_TOLD, SIGNS_TOLD = 20, 300  # last log lines in an error, and how much of the end of each
 
 
 @asynccontextmanager
@@ -60,7 +60,7 @@ async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
     while state is not None and state.lock_held and not state.ran:
         state = await runs.changed(spec.id, state)
     if state is None or not state.ran:
-        raise _cannot_start(spec, "; ".join(runs.log_tail(spec.id, LINES_TOLD)) or "its shim ended early")
+        raise _cannot_start(spec, "; ".join(last_words(runs, spec.id)) or "its shim ended early")
     if state.error is not None:
         raise _cannot_start(spec, state.error)
     return state
@@ -90,6 +90,12 @@ async def end_present(runs: Runs, task: Task) -> None:
     ids = {task.run_id} | ({task.holder.run.id} if task.holder.run else set())
     for run_id in sorted(ids):
         await runs.stop(run_id, 0.0 if task.kill else task.holder.spec.stop_grace_s)
+
+
+def last_words(runs: Runs, run_id: str) -> list[str]:
+    """The last lines of that log, as an error tells them: each step of a progress bar is one, and none is long."""
+    lines = "\n".join(runs.log_tail(run_id, LINES_TOLD)).splitlines()
+    return [line[-SIGNS_TOLD:] for line in lines[-LINES_TOLD:]]
 
 
 def leader_lives(state: RunState) -> bool:

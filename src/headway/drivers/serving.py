@@ -13,10 +13,10 @@ import aiohttp
 
 from headway.core.model import Holder, ServiceSpec
 from headway.drivers.launching import (
-    LINES_TOLD,
     end_earlier,
     end_present,
     ensure_launched,
+    last_words,
     leader_lives,
     left_behind,
 )
@@ -179,7 +179,7 @@ class Serving:
     async def _end_failed(self, spec: ServiceSpec, run_id: str, port: int) -> None:
         await self.runs.stop(run_id, 0.0)
         state = self.runs.read(run_id)
-        lines = self.runs.log_tail(run_id, LINES_TOLD)
+        lines = last_words(self.runs, run_id)
         if owner := self.runs.listener(port):  # the tree is gone, so it is somebody else's
             raise _port_taken(spec, port, owner)
         code = state.exit.code if state is not None and state.exit is not None else None

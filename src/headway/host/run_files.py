@@ -20,6 +20,7 @@ from headway.ports import RunSpec, RunState
 
 SPEC, LOCK, STARTED, EXECUTED, EXIT, GONE = "spec.json", "lock", "started", "executed", "exit", "gone"
 TAIL_BYTES = 64 * 1024
+LEFT_OUT = "[the beginning of this line is left out] "
 PID_MAX = 1 << 22
 HOOK = re.compile(r"(.+)\.\d+\.[^.]+\.\d+")  # the id of a run, the form it is for, an instant
 
@@ -193,26 +194,37 @@ class RunFiles:
         shutil.rmtree(hidden)
 
     def tail(self, lines: int) -> list[str]:
-        """The last lines of the log, without what is cut off at 64 KiB; one that just began anew goes on behind it."""
+        """The last lines within the last 64 KiB of the log; one that just began anew goes on behind its part before.
+
+        Only a line feed ends a line. One that began earlier than these 64 KiB says so, and then its end.
+        """
         spec = self.document(SPEC)
         if spec is None or lines <= 0:
             return []
         log = self.directory / spec.get("log_name", "log")
         data, cut = _end(log, TAIL_BYTES)
-        if not cut and data.count(b"\n") < lines:
+        if len(data) < TAIL_BYTES and data.count(b"\n") < lines:
             before, cut = _end(log.with_name(f"{log.name}.1"), TAIL_BYTES - len(data))
             data = before + data
-        found = data.decode(errors="replace").splitlines()
-        return (found[1:] if cut else found)[-lines:]
+        found = [line.removesuffix("\r") for line in data.decode(errors="replace").split("\n")]
+        if not found[-1]:
+            found.pop()  # behind the last line feed, or of an empty log
+        if cut and found:
+            found[0] = LEFT_OUT + found[0]
+        return found[-lines:]
 
 
 def _end(path: Path, most_bytes: int) -> tuple[bytes, bool]:
-    """The end of a file, and whether something before it was left out."""
+    """The end of a file, and whether it begins within a line."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - most_bytes))
-            return file.read(most_bytes), size > most_bytes
+            if size <= most_bytes:
+                file.seek(0)
+                return file.read(most_bytes), False
+            file.seek(size - most_bytes - 1)
+            data = file.read(most_bytes + 1)
+            return data[1:], data[:1] != b"\n"
     except FileNotFoundError:
         return b"", False
 
