@@ -204,6 +204,15 @@ class CannotStart(DriverFailed):
     code = "cannot_start"
 
 
+class RunNotMade(DriverFailed):
+    """The machine did not let a run begin: its files cannot be written, or there are no processes left.
+
+    The command was not tried, so it says nothing of the holder.
+    """
+
+    code = "run_not_made"
+
+
 class LimitPassed(DriverFailed):
     """A move took longer than its limit."""
 

@@ -9,7 +9,7 @@ import pytest
 
 from headway.core.model import Job
 from headway.drivers.jobs_told import JobTeller
-from headway.errors import CannotStart, HookFailed, LimitPassed
+from headway.errors import CannotStart, HookFailed, LimitPassed, RunNotMade
 from headway.ports import Task
 from tests.parts.driven import Driven, command, only, shell, without_run
 from tests.parts.programs import GIB, held
@@ -45,6 +45,18 @@ async def test_a_job_with_an_empty_command_is_refused(driven: Driven) -> None:
     with pytest.raises(CannotStart):
         await driven.driver.move(without_run(driven.task("running")))
     assert driven.runs.known() == []
+
+
+@jobs
+async def test_a_directory_of_runs_that_cannot_be_written_is_no_fault_of_the_command(driven: Driven) -> None:
+    runs = driven.runs.directory("r1").parent
+    runs.rename(runs.with_name("away"))
+    with pytest.raises(RunNotMade) as refused:
+        await driven.driver.move(without_run(driven.task("running")))
+    assert refused.value.facts["path"] == str(runs) and str(runs) in str(refused.value)
+    runs.with_name("away").rename(runs)
+    await driven.driver.move(without_run(driven.task("running")))
+    assert driven.state().ran
 
 
 @jobs

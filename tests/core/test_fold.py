@@ -313,6 +313,22 @@ def test_failed_starts_are_tried_at_once_then_after_growing_pauses_and_a_job_is_
     assert seen == [(1, None, "run"), (2, NOW_S + 15, "run"), (3, NOW_S + 30, "hold")]
 
 
+def test_a_start_that_the_machine_does_not_let_begin_is_tried_again_for_ever_and_a_real_failure_counts_anew() -> (
+    None
+):
+    seen = []
+    scene = Scene(24).job(form="stopped", failures=2, note="exited")
+    for error in (*["run_not_made"] * 6, "exited"):
+        scene.under_way("train", "stopped", "running", creates=True, run_id="train.1")
+        why = {"why": "its run could not be made in /x"}
+        scene.happens(MoveAnswered(holder="train", to="running", run_id="train.1", error=error, facts=why))
+        found = job(scene)
+        seen.append((found.wish, found.ended, None if found.retry_at_s is None else found.retry_at_s - NOW_S))
+    assert seen == [("run", None, 60.0)] * 6 + [("run", None, None)]
+    assert (job(scene).failures, job(scene).devices, scene.s.pending) == (1, (), {})
+    assert scene.s.queue["gpu"] == ((job(scene).key, "train"),)
+
+
 def test_a_command_that_cannot_be_executed_is_over_at_once() -> None:
     scene = starting()
     scene.happens(MoveAnswered(holder="train", to="running", run_id="train.1", error="cannot_start"))

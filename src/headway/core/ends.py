@@ -15,6 +15,7 @@ from headway.core.rules import find_job
 PORT_TRIES = 3  # each with a port chosen anew
 LEARNS_S = 60.0  # after this long a job has taken the memory it needs
 NOT_RUN = 127  # what shells answer for a command that could not be executed
+NOT_MADE, NOT_MADE_S = "run_not_made", 60.0  # the machine's trouble; looked at again at least so often
 START_TRIES = 3  # a job that fails to start this often in a row is held with its last lines
 
 
@@ -256,16 +257,24 @@ def not_taken(d: Draft, holder: Holder, pending: Pending, fact: MoveAnswered) ->
 
 def _held_after_failures(d: Draft, hid: HolderId) -> None:
     job = d.holders[hid]
-    if isinstance(job, Job) and job.form == job.bottom and job.failures >= START_TRIES and job.wish == "run":
+    if not isinstance(job, Job) or job.note == NOT_MADE:
+        return
+    if job.form == job.bottom and job.failures >= START_TRIES and job.wish == "run":
         d.event("job.held", job.id, reason="start_failed", failures=job.failures)
         d.put(replace(job, wish="hold", wish_by="headway", wish_s=d.now_s))
 
 
 def failed(d: Draft, holder: Holder, note: str, **facts: object) -> None:
-    """Count a failure. The first is tried again at once, later ones after a growing pause."""
-    failures = holder.failures + 1
+    """Count a failure. The first is tried again at once, later ones after a growing pause.
+
+    What the machine did not let begin is no failure of the holder's: it pauses from the first one on, and a failure of
+    its own is counted anew after it.
+    """
+    failures = 1 if holder.note == NOT_MADE and note != NOT_MADE else holder.failures + 1
     at_once = PORT_TRIES if note == "port_taken" else 2
     retry_at_s = None if failures < at_once else d.now_s + backoff_s(d, failures - 1)
+    if note == NOT_MADE:
+        retry_at_s = d.now_s + min(NOT_MADE_S, backoff_s(d, failures))
     gone = holder.form == holder.bottom and holder.id not in d.pending
     devices = () if gone else holder.devices
     d.put(

@@ -19,6 +19,7 @@ NOTES: Mapping[str, Phrase] = {
     "port_taken": _p("port {port} is taken by {owner}", "its port is taken by another program"),
     "hook_failed": _p("its {hook} command {exit}", "a park or resume command failed", derive=how_it_ended),
     "cannot_start": _p("{why}", "the command could not be executed"),
+    "run_not_made": _p("{why}", "the files of its run could not be made"),
     "limit_passed": _p("it took longer than {limit_s}", "it took longer than its limit"),
     "memory_not_released": _p("its memory was not released"),
     "exit": _p(

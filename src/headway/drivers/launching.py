@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from headway.core.model import Holder
-from headway.errors import CannotStart, DriverFailed, LimitPassed
+from headway.errors import CannotStart, DriverFailed, LimitPassed, RunNotMade
 from headway.ports import Runs, RunSpec, RunState, Task
 
 LINES_TOLD, SIGNS_TOLD = 20, 300  # last log lines in an error, and how much of the end of each
+NEXT = {  # what to do about what the system said
+    errno.ENOSPC: "Free space there",
+    errno.EDQUOT: "Free space there: this user may not have more",
+    errno.EROFS: "Make that file system writable",
+    errno.EACCES: "Make it this user's",
+    errno.EPERM: "Make it this user's",
+    errno.EIO: "Look at the disk with `dmesg | tail`",
+    errno.EAGAIN: "End some processes, or allow more: `ulimit -u`",
+    errno.EMFILE: "Allow more open files: `ulimit -n`",
+}
 
 
 @asynccontextmanager
@@ -40,6 +51,7 @@ async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
 
     Raises:
         CannotStart: the command could not be executed; the reason is in the message.
+        RunNotMade: the machine did not let it come to that.
     """
     state = runs.read(spec.id)
     if state is not None and not state.lock_held and not state.ran:
@@ -55,12 +67,14 @@ async def ensure_launched(runs: Runs, spec: RunSpec) -> RunState:
         except FileExistsError:
             pass  # a move that was cut off is launching it in its thread
         except OSError as error:
-            raise _cannot_start(spec, error.strerror or str(error)) from error
+            if error.filename == spec.argv[0]:  # it is the command after all
+                raise _cannot_start(spec, error.strerror or str(error)) from error
+            raise _not_made(runs, spec, error) from error
         state = runs.read(spec.id)
     while state is not None and state.lock_held and not state.ran:
         state = await runs.changed(spec.id, state)
     if state is None or not state.ran:
-        raise _cannot_start(spec, "; ".join(last_words(runs, spec.id)) or "its shim ended early")
+        raise _not_made(runs, spec, "; ".join(last_words(runs, spec.id)) or "its shim ended early")
     if state.error is not None:
         raise _cannot_start(spec, state.error)
     return state
@@ -116,6 +130,17 @@ def no_such_form(driver: str, task: Task) -> DriverFailed:
         holder=task.holder.id,
         form=task.form,
     )
+
+
+def _not_made(runs: Runs, spec: RunSpec, error: OSError | str) -> RunNotMade:
+    directory = str(runs.directory(spec.id).parent)
+    reason, step = str(error), "`headway doctor` may tell more"
+    if isinstance(error, OSError):
+        reason, step = error.strerror or reason, NEXT.get(error.errno or 0, step)
+        if error.filename and not str(error.filename).startswith(directory):
+            directory = str(error.filename)
+    words = f"its run could not be made in {directory}: {reason}. {step}"
+    return RunNotMade(f"{spec.holder}: {words}.", holder=spec.holder, reason=words, path=directory)
 
 
 def _cannot_start(spec: RunSpec, reason: str) -> CannotStart:
