@@ -57,6 +57,7 @@ class RunSpec:
     port: int | None = None
     kind: str = "main"  # main | hook
     log_name: str = "log"
+    stop_grace_s: float = 10.0  # for whoever ends it without knowing its holder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,9 @@ class Runs(Protocol):
 
     def read(self, run_id: str) -> RunState | None:
         """None: no such run. Milliseconds; safe to call from the loop."""
+
+    def spec(self, run_id: str) -> RunSpec | None:
+        """What it was asked to run; its environment is left out. None: no such run."""
 
     def known(self) -> Sequence[str]:
         """Ids of every run directory there is, sorted."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from headway.core.model import (
     Snapshot,
 )
 from headway.daemon.adopt import FIRST_REV
+from headway.daemon.daemon import Daemon, _end_orphans
 from tests.core.make import Scene, dev, job_spec, service_spec
 from tests.parts.adopting import (
     NOW_S,
@@ -153,7 +156,10 @@ def test_living_runs_nobody_knows_are_orphans_but_hooks_are_not() -> None:
     before.runs.put("j1.1.parked.1", "j1", kind="hook")
     before.runs.put("j9.1", "j9")
     before.runs.put("j8.1", "j8", lock_held=False, exit=Exit(code=0), gone=True)
-    assert before.adopt().orphans == ["j9.1"]
+    adopted = before.adopt()
+    assert [spec.id for spec in adopted.orphans] == ["j9.1"]
+    (told,) = [event for event in adopted.draft.events if event.code == "run.orphaned"]
+    assert told.facts == {"run": "j9.1", "of": "j9", "argv": "serve j9", "grace_s": 3.0}
 
 
 def test_a_service_the_config_no_longer_has_is_dropped_when_it_holds_nothing() -> None:
@@ -289,3 +295,14 @@ def test_adopting_twice_changes_nothing() -> None:
         Before(list(first.holders.values()), list(first.pending.values()), runs=before.runs).adopt().snapshot
     )
     assert second.holders == first.holders and second.pending == first.pending
+
+
+async def test_an_orphan_is_ended_with_the_grace_it_was_started_with() -> None:
+    before = Before([])
+    before.runs.put("j9.1", "j9")
+    ended: list[asyncio.Task[None]] = []
+    tasks = SimpleNamespace(spawn=lambda name, work: ended.append(asyncio.ensure_future(work)))
+    daemon = SimpleNamespace(adopted=before.adopt(), tasks=tasks, out=SimpleNamespace(runs=before.runs))
+    _end_orphans(cast(Daemon, daemon))
+    await asyncio.gather(*ended)
+    assert before.runs.stopped == [("j9.1", 3.0)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,20 @@ async def test_a_log_that_grows_without_end_stays_within_its_cap_and_loses_no_li
     assert shown and shown[-1].startswith("0005-0249"), "the tail goes on into the part before"
     state = logged.read("r")
     assert state is not None and state.exit is not None and state.exit.code == 0
+
+
+def test_a_run_tells_what_it_was_asked_to_run_and_one_of_an_earlier_version_its_usual_grace(
+    tmp_path: Path,
+) -> None:
+    files = RunFiles(tmp_path / "r")
+    asked = RunSpec(id="r", holder="h", argv=("true", "x"), cwd="/", port=7, stop_grace_s=90.0)
+    assert files.spec() is None
+    os.close(files.create(asked, "token"))
+    assert files.spec() == asked
+    written = json.loads((files.directory / "spec.json").read_text())
+    del written["stop_grace_s"]
+    (files.directory / "spec.json").write_text(json.dumps(written))
+    assert files.spec() == replace(asked, stop_grace_s=10.0)
 
 
 KIB = 1024

@@ -60,6 +60,11 @@ class FakeRuns:
     def read(self, run_id: str) -> RunState | None:
         return self.states.get(run_id)
 
+    def spec(self, run_id: str) -> RunSpec | None:
+        state = self.states.get(run_id)
+        argv = ("serve", state.holder) if state is not None else ()
+        return RunSpec(id=run_id, holder=state.holder, argv=argv, stop_grace_s=3.0) if state else None
+
     def known(self) -> Sequence[str]:
         return sorted(self.states)
 

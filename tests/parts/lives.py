@@ -131,7 +131,7 @@ class Lives:
             clock.now_s(),
             clock.wall_s(),
         )
-        self.wrong += [f"orphan {run_id}" for run_id in adopted.orphans]
+        self.wrong += [f"orphan {spec.id}" for spec in adopted.orphans]
         world = LoopWorld(
             adopted=adopted, runs=self.machine, store=self.store, journal=self.journal, clock=clock
         )

@@ -286,6 +286,8 @@ EVENTS: Mapping[str, Phrase] = {
                        "the database does not answer; nothing new is started"),
     "store.speaks": _p("the database answers again"),
     "daemon.started": _p("daemon started; {known} from before", "daemon started", derive=_known),
+    "run.orphaned": _p("nothing in the database knows the run {run}: it is ended within {grace_s}: {argv}",
+                       "a run that nothing in the database knows is ended"),
     "intent.dropped": _p("a move to {to} was never begun", "a move was never begun"),
     "commands.undone": _p("could not be saved, so {holders} are as before", "could not be saved, so all is as before"),
     "service.retired": _p("is not in the config any more, so it is put aside"),

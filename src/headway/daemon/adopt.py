@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -27,12 +28,13 @@ from headway.core.model import (
 from headway.daemon import saved_rows
 from headway.daemon.act import hook_id
 from headway.daemon.run_ends import run_seen
-from headway.ports import Journal, Runs, Saved
+from headway.ports import Journal, Runs, RunSpec, Saved
 
 FIRST_REV = 1
 UNREAD = "not read since this daemon began; if that stays, it is gone from the machine or from the config"
 TOLD = "told"  # how the last daemon ended; "": not by our word, as far as the database knows
 DIGITS_MAX = 9  # of the number of a run
+ARGV_TOLD = 500  # signs of a command line
 RUNS_KEPT = 200  # ended runs whose files and logs stay
 OUTCOME_S = (
     15.0  # to find the outcome of a move whose limit passed meanwhile; a meter's first reading takes seconds
@@ -47,7 +49,7 @@ class Adopted:
     snapshot: Snapshot
     redo: list[tuple[Move, Pending]] = field(default_factory=list)  # moves to go on with
     watch: list[tuple[str, str]] = field(default_factory=list)  # (holder, run id) still alive
-    orphans: list[str] = field(default_factory=list)  # living runs that no holder knows: to be ended
+    orphans: list[RunSpec] = field(default_factory=list)  # living runs that no holder knows: to be ended
 
 
 def adopt(
@@ -247,7 +249,11 @@ def _see_runs(adopted: Adopted, runs: Runs) -> None:
     for run_id in runs.known():
         state = None if run_id in ours else runs.read(run_id)
         if state is not None and state.kind == "main" and not state.ended:
-            adopted.orphans.append(run_id)
+            spec = runs.spec(run_id) or RunSpec(id=run_id, holder=state.holder, argv=())
+            adopted.orphans.append(spec)
+            command = shlex.join(spec.argv)[:ARGV_TOLD]
+            told = {"run": spec.id, "of": spec.holder, "argv": command, "grace_s": spec.stop_grace_s}
+            draft.event("run.orphaned", None, **told)  # the last that anybody hears of it
 
 
 def _vanished(hid: HolderId, run: Run) -> RunSeen:

@@ -206,8 +206,7 @@ class Daemon:
         adopted, out = self.adopted, self.out
         self._publish(adopted.snapshot)
         await out.meter.start(self._reading)
-        for run_id in adopted.orphans:
-            self.tasks.spawn(f"orphan {run_id}", out.runs.stop(run_id, 0.0))
+        _end_orphans(self)
         for holder, run_id in adopted.watch:
             self.watcher.watch(holder, run_id)
         for move, pending in adopted.redo:
@@ -330,6 +329,12 @@ class Daemon:
             await asyncio.sleep(0.01)
             with suppress(ValueError, OSError):  # it lives after all, or somebody else removed it
                 self.out.runs.forget(run_id)
+
+
+def _end_orphans(daemon: Daemon) -> None:
+    """Their rows are lost, so nobody can say whether they may stay; what they need to save their work they get."""
+    for spec in daemon.adopted.orphans:
+        daemon.tasks.spawn(f"orphan {spec.id}", daemon.out.runs.stop(spec.id, spec.stop_grace_s))
 
 
 def _learning(daemon: Daemon, saved: Saved) -> Learning:

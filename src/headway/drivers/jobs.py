@@ -62,6 +62,7 @@ async def start(runs: Runs, task: Task) -> Moved:
             argv=holder.spec.argv,
             env=job_env(runs, holder, task.run_id, task.device_env),
             cwd=holder.spec.cwd,
+            stop_grace_s=holder.spec.stop_grace_s,
         ),
     )
     return Moved(facts={"pid": state.pid})

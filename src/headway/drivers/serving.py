@@ -116,6 +116,7 @@ class Serving:
                 env={**env, **task.device_env},
                 cwd=spec.cwd,
                 port=port,
+                stop_grace_s=spec.stop_grace_s,
             ),
         )
         await self._await_ready(spec, task.run_id, state.port or port)

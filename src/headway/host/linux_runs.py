@@ -98,6 +98,9 @@ class LinuxRuns:
         self._reap()
         return self._files(run_id).state()
 
+    def spec(self, run_id: str) -> RunSpec | None:
+        return self._files(run_id).spec()
+
     def known(self) -> Sequence[str]:
         """Ids of every run directory there is, sorted; with whatever else has a name there, whose state is None."""
         return sorted(path.name for path in self._directory.iterdir() if not path.name.startswith("."))

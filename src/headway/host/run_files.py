@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import math
@@ -101,6 +102,8 @@ class RunFiles:
             try:
                 half_made.rename(self.directory)
             except OSError as error:
+                if error.errno not in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):
+                    raise
                 raise FileExistsError(f"run {spec.id} exists already") from error
         except BaseException:
             os.close(lock)
@@ -181,6 +184,23 @@ class RunFiles:
             # shims of earlier versions do not write it
             started_s=said["at_s"] if _instant(said.get("at_s")) else None,
             unread=started == {},
+        )
+
+    def spec(self) -> RunSpec | None:
+        """What was asked for, without its environment. Earlier versions wrote no grace."""
+        found = self.document(SPEC)
+        if found is None:
+            return None
+        grace = {"stop_grace_s": found["stop_grace_s"]} if "stop_grace_s" in found else {}
+        return RunSpec(
+            id=found["id"],
+            holder=found["holder"],
+            argv=tuple(found["argv"]),
+            cwd=found["cwd"],
+            port=found["port"],
+            kind=found["kind"],
+            log_name=found["log_name"],
+            **grace,
         )
 
     def mark_gone(self) -> None:

@@ -118,6 +118,10 @@ class SimRuns:
         entry = self._entries.get(run_id)
         return entry.state if entry is not None else None
 
+    def spec(self, run_id: str) -> RunSpec | None:
+        program = self.program(run_id)
+        return program.spec if program is not None else None
+
     def known(self) -> Sequence[str]:
         return sorted(self._entries)
 

@@ -17,6 +17,7 @@ from headway.store.migrate import migrate, refuse_newer
 IN_MEMORY = ":memory:"
 BUSY_S = 0.2  # how long SQLite itself waits for another program's lock before the writer asks again
 OPEN_BUSY_S = 5.0
+ASIDE = "Its -wal and -shm files go with it, and the next start ends what still runs and has no row there"
 
 _WORDS = {
     sqlite3.SQLITE_FULL: ("full", "the disk is full. Free space there"),
@@ -26,10 +27,10 @@ _WORDS = {
     sqlite3.SQLITE_READONLY: ("readonly", "it is read-only. Make it writable for this user"),
     sqlite3.SQLITE_CANTOPEN: (
         "cannot_open",
-        "it cannot be opened. Make its directory writable for this user",
+        f"it cannot be opened. Make it and its directory writable for this user. {ASIDE}",
     ),
-    sqlite3.SQLITE_CORRUPT: ("corrupt", "it is damaged. Put it aside, or restore a copy"),
-    sqlite3.SQLITE_NOTADB: ("corrupt", "it is no database. Put it aside, or restore a copy"),
+    sqlite3.SQLITE_CORRUPT: ("corrupt", f"it is damaged. Restore a copy, or put it aside. {ASIDE}"),
+    sqlite3.SQLITE_NOTADB: ("corrupt", f"it is no database. Restore a copy, or put it aside. {ASIDE}"),
 }
 
 
