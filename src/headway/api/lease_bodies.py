@@ -9,9 +9,10 @@ from pydantic import Field, FiniteFloat, StrictInt, field_validator, model_valid
 
 from headway.api.bodies import Body
 from headway.core.patterns import PATTERN_MAX, parts
-from headway.core.units import parse_size
+from headway.core.units import parse_size, size_text
 
 PID_MAX = 1 << 22
+LARGEST_BYTES = 1 << 50  # as in the config
 TTL_MAX_S = 366 * 86400.0
 Size = Annotated[
     str | StrictInt | None,
@@ -31,8 +32,10 @@ def size_of(size: str | int | None) -> int | None:
 def _usable(size: str | int | None) -> str | int | None:
     """Raises: ValueError, with how to write it."""
     found = size_of(size)
-    if found is not None and not 0 < found < 1 << 62:
+    if found is not None and found <= 0:
         raise ValueError("a size is more than 0; leave it out where it is not known")
+    if found is not None and found > LARGEST_BYTES:
+        raise ValueError(f"a size is at most {size_text(LARGEST_BYTES)}")
     return size
 
 

@@ -143,7 +143,7 @@ def add(
         body |= {"recipe": recipe, "name": name, "cwd": cwd}
     else:
         called = name if name is not None else usable(os.path.basename(argv[0]))
-        body |= {"argv": argv, "cwd": os.path.abspath(cwd or "."), "name": called, "env": with_path(env)}
+        body |= {"argv": argv, "cwd": _directory(cwd), "name": called, "env": with_path(env)}
         missing(argv[0], body["cwd"], body["env"].get("PATH"))
     client = session.client()
     reply = queued(session, client, {key: value for key, value in body.items() if value is not None})
@@ -153,6 +153,21 @@ def add(
         told(reply)
     else:
         added(client, reply, quiet)
+
+
+def _directory(cwd: str | None) -> str:
+    """Where it starts, from the root on.
+
+    Raises:
+        click.UsageError: this directory was removed meanwhile, so nothing can be said from it.
+    """
+    try:
+        return os.path.abspath(cwd or ".")
+    except FileNotFoundError:
+        raise click.UsageError(
+            "the directory that this shell is in is not there any more: "
+            "`cd` to one that is, or give `--cwd` with the whole path."
+        ) from None
 
 
 def _recipe(recipes: tuple[str, ...], argv: list[str]) -> str | None:

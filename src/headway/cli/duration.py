@@ -9,10 +9,11 @@ import click
 from headway.core.units import parse_duration
 
 FOREVER = "forever"
+MOST = "366d"  # as in the API
 
 
 class Duration(click.ParamType[float]):
-    """Seconds of "90s" or "1h30min"; where `waits` says so, 0 and "forever" too (as infinity)."""
+    """Seconds of "90s" or "1h30min", at most MOST; where `waits` says so, 0 and "forever" too (as infinity)."""
 
     def __init__(self, waits: bool = False) -> None:
         self.name = "DURATION|0|forever" if waits else "DURATION"
@@ -29,4 +30,6 @@ class Duration(click.ParamType[float]):
             self.fail(f"{error}" + (', or "0", or "forever"' if self.waits else ""), param, ctx)
         if not found and not self.waits:
             self.fail(f'"{value}" is no time at all', param, ctx)
+        if found > parse_duration(MOST):
+            self.fail(f"it may be at most {MOST}", param, ctx)
         return found

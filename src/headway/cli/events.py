@@ -19,7 +19,12 @@ PAGE = 1000
 @click.command()
 @click.argument("target", metavar="[ID]", required=False)
 @click.option(
-    "-n", "last", default=50, show_default=True, type=click.IntRange(0), help="How many of the last ones."
+    "-n",
+    "last",
+    default=50,
+    show_default=True,
+    type=click.IntRange(0, PAGE),
+    help="How many of the last ones.",
 )
 @click.option(
     "-f", "--follow", is_flag=True, help="Go on with new ones until Ctrl-C. With --json: one per line."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ class Priority(click.ParamType[int]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         number = PRIORITY_WORDS.get(str(value))
-        if number is None and str(value).isdigit() and int(value) <= 100:
+        if number is None and re.fullmatch("[0-9]{1,3}", str(value)) and int(value) <= 100:
             number = int(value)
         if number is None:
             self.fail(f"{value!r} is none of 0 to 100, {', '.join(PRIORITY_WORDS)}", param, ctx)

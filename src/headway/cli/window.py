@@ -8,24 +8,9 @@ from typing import Any
 import click
 
 from headway.cli.ask import Group, Session, json_flag, pass_session, show_json
+from headway.cli.duration import Duration
 from headway.cli.tables import age, line, none, table
 from headway.client import segment
-from headway.core.units import parse_duration
-
-
-class Duration(click.ParamType[float]):
-    name = "DURATION"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        try:
-            seconds = parse_duration(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-        if seconds <= 0:
-            self.fail("it must be longer than nothing", param, ctx)
-        return seconds
 
 
 @click.group(cls=Group)

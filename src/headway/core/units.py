@@ -29,6 +29,7 @@ DURATION_UNITS: Mapping[str, float] = {
     "s": 1.0,
     "ms": 0.001,
 }
+LONGEST = 100  # signs of a number: Python refuses those of thousands, in words of its own
 _SIZES = {name.lower(): size for name, size in SIZE_UNITS.items()}
 _SHORT = {"k": "KiB", "m": "MiB", "g": "GiB", "t": "TiB"}
 
@@ -43,6 +44,8 @@ def parse_size(text: str) -> int:
     1610612736
     """
     number, unit = _number_and_unit(text.strip())
+    if len(number) > LONGEST:
+        raise ValueError(f'a number of {len(number)} signs is no size: write it like "16GiB" or "400MiB"')
     if number and unit.lower() in _SHORT:
         raise ValueError(f'"{text}" is no size (did you mean "{number}{_SHORT[unit.lower()]}"?)')
     if not number or unit.lower() not in _SIZES:
