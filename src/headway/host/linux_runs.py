@@ -57,8 +57,6 @@ class LinuxRuns:
         for run_id in set(self._scopes.known()) - set(self.known()):
             self._scopes.remove(run_id)  # made for a run that never came to be
 
-    # -------------------------------------------------------- files
-
     def launch(self, spec: RunSpec) -> None:
         """Start a run. It outlives us from the moment it can be seen. May be called in a thread: it waits for the disk.
 
@@ -71,8 +69,7 @@ class LinuxRuns:
             raise ValueError(f"{spec.id!r} cannot be the id of a run: letters, digits and _.@:+- only")
         self._reap()
         files = self._files(spec.id)
-        # ids are unique in one state directory, tokens on the whole machine
-        token = f"{spec.id}.{secrets.token_hex(8)}"
+        token = f"{spec.id}.{secrets.token_hex(8)}"  # unlike the id it is unique on the whole machine
         lock = files.create(spec, token, self._scopes.make(spec.id), self.logs)
         try:
             log = os.open(files.directory / spec.log_name, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

@@ -11,7 +11,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -189,19 +189,19 @@ class RunFiles:
     def spec(self) -> RunSpec | None:
         """What was asked for, without its environment. Earlier versions wrote no grace."""
         found = self.document(SPEC)
-        if found is None:
+        if not found:  # none, or a damaged one
             return None
-        grace = {"stop_grace_s": found["stop_grace_s"]} if "stop_grace_s" in found else {}
-        return RunSpec(
+        argv, grace_s = found.get("argv"), found.get("stop_grace_s")
+        made = RunSpec(
             id=found["id"],
             holder=found["holder"],
-            argv=tuple(found["argv"]),
-            cwd=found["cwd"],
-            port=found["port"],
+            argv=tuple(map(str, argv)) if isinstance(argv, list) else (),
+            port=found.get("port"),
             kind=found["kind"],
             log_name=found["log_name"],
-            **grace,
         )
+        known = isinstance(grace_s, int | float) and _instant(grace_s) and grace_s >= 0
+        return replace(made, stop_grace_s=float(grace_s or 0.0)) if known else made
 
     def mark_gone(self) -> None:
         """Write `gone` in place of a shim that was killed."""
