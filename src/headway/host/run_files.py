@@ -191,11 +191,12 @@ class RunFiles:
         found = self.document(SPEC)
         if not found:  # none, or a damaged one
             return None
-        argv, grace_s = found.get("argv"), found.get("stop_grace_s")
+        argv, cwd, grace_s = found.get("argv"), found.get("cwd"), found.get("stop_grace_s")
         made = RunSpec(
             id=found["id"],
             holder=found["holder"],
             argv=tuple(map(str, argv)) if isinstance(argv, list) else (),
+            cwd=cwd if _text(cwd) else None,
             port=found.get("port"),
             kind=found["kind"],
             log_name=found["log_name"],
