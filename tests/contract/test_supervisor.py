@@ -107,8 +107,8 @@ def test_a_part_that_an_earlier_one_left_is_not_started_beside_it(tmp_path: Path
     looked(one, lambda: one.starts > 0)
 
 
-def test_a_command_that_is_named_works_where_the_home_has_a_blank(tmp_path: Path) -> None:
-    paths = Paths.find(tmp_path / "a home", {})
+def test_a_command_that_is_named_works_where_the_home_has_a_blank(short_dir: Path) -> None:
+    paths = Paths.find(short_dir / "a home", {})
     words = shlex.split(supervisor.typed(paths, "status").strip("`"))
     assert words == ["headway", "--home", str(paths.home), "status"]
 
