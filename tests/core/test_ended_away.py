@@ -1,9 +1,12 @@
 """A job that ended while no daemon looked: what its shim noted is when it ended, and all that it ran."""
 
+from dataclasses import replace
+
 import pytest
 
+from headway.core import ends
 from headway.core.facts import RunSeen
-from headway.core.model import Exit, Job
+from headway.core.model import Exit, Job, Run
 from tests.core.make import T0_S, Scene, job_spec
 
 pytestmark = pytest.mark.core
@@ -48,3 +51,17 @@ def test_what_it_did_not_run_is_not_lost_and_counts_against_no_limit() -> None:
 def test_an_end_that_cannot_be_is_now(at_s: float | None, boot: str) -> None:
     job = ended(at_s, boot)
     assert (job.ended, job.ran_s, job.ended_s) == ("failed", 100.0, T0_S)
+
+
+def test_one_that_is_cancelled_after_its_run_has_ended_ends_then() -> None:
+    scene = Scene(24).job(job_spec("train"), form="stopped", started_s=BEGAN_S, wish="cancel")
+    job = scene.s.holders["train"]
+    assert isinstance(job, Job)
+    exit_ = Exit(code=3, at_s=BEGAN_S + 4.0)
+    scene.put(
+        replace(job, run=Run(id="train.1", lock_held=False, boot_id=scene.s.boot_id, exit=exit_, gone=True))
+    )
+    draft = scene.draft()
+    ends.at_rest(draft, "train")
+    job = draft.holders["train"]
+    assert isinstance(job, Job) and (job.ended, job.ended_s) == ("cancelled", T0_S)

@@ -57,6 +57,11 @@ export function plain(word: string): string {
   return word.replaceAll("_", " ")
 }
 
+/** A command as a shell takes it. */
+export function typed(argv: readonly string[]): string {
+  return argv.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'"'"'`)}'`)).join(" ")
+}
+
 /** A name with its id beside it, where they differ. */
 export function label(row: { name: string; id: string }): string {
   return row.name === row.id ? row.name : `${row.name} (${row.id})`

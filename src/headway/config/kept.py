@@ -18,9 +18,8 @@ from headway.errors import ConfigInvalid
 def keep(config: Config, place: Path) -> None:
     """Write it down, for its user alone. A disk that is full keeps the one before."""
     new = place.with_name(f".{place.name}.{os.getpid()}")
-    text = config.model_dump_json(
-        exclude_none=True
-    ).encode()  # with its defaults: some are paths beside the file
+    # with its defaults: some are paths beside the file
+    text = config.model_dump_json(exclude_none=True).encode()
     with suppress(OSError):
         if place.exists() and place.read_bytes() == text:
             return

@@ -143,8 +143,9 @@ def _ended_before(holder: Holder, pending: Pending) -> bool:
 def _job_ended(d: Draft, job: Job) -> None:
     """The run of a job ended without our doing: done, tried again, failed or lost."""
     exit_ = job.run.exit if job.run else None
+    at_s = ended_s(d, job, job.started_s if job.started_s is not None else d.now_s)
     if job.wish == "cancel":
-        _finish(d, job, "cancelled", exit_.code if exit_ else None)
+        _finish(d, job, "cancelled", exit_.code if exit_ else None, at_s)
     elif exit_ is None and job.run is not None and job.run.pid is None:
         d.put(replace(job, run=None))  # nothing of it was ever started
     elif exit_ is None:
@@ -155,18 +156,19 @@ def _job_ended(d: Draft, job: Job) -> None:
         else:
             _finish(d, job, "lost")
     elif exit_.code == 0:
-        _finish(d, job, "done", exit_.code)
+        _finish(d, job, "done", exit_.code, at_s)
     elif exit_.error:  # trying again would not find the program either
-        _finish(d, replace(job, note="cannot_start", note_facts={"why": exit_.error}), "failed", exit_.code)
+        never = replace(job, note="cannot_start", note_facts={"why": exit_.error})
+        _finish(d, never, "failed", exit_.code, at_s)
     else:
-        _again(d, job, exit_)
+        _again(d, job, exit_, at_s)
 
 
-def _again(d: Draft, job: Job, exit_: Exit) -> None:
+def _again(d: Draft, job: Job, exit_: Exit, at_s: float) -> None:
     """It ended badly: another attempt, if it has one."""
     policy = d.base.policy
     if (again := another(d, job, exit_, policy.backoff_min_s, policy.backoff_max_s)) is None:
-        _finish(d, lose(d, job, "exit"), "failed", exit_.code)
+        _finish(d, lose(d, job, "exit"), "failed", exit_.code, at_s)
     else:
         d.put(lose(d, again, "exit"))
 
@@ -179,13 +181,13 @@ def lose(d: Draft, job: Job, cause: str) -> Job:
     return job
 
 
-def _finish(d: Draft, job: Job, how: Ended, code: int | None = None) -> None:
+def _finish(d: Draft, job: Job, how: Ended, code: int | None = None, at_s: float | None = None) -> None:
+    """`at_s`: when its run ended, where that is its end; None: now."""
     never_ran = (
         {"reason": job.note, **job.note_facts} if job.note == "cannot_start" and how == "failed" else {}
     )
     d.event(f"job.{how}", job.id, **never_ran, exit_code=code, ran_s=job.ran_s)
-    at_s = ended_s(d, job, job.started_s if job.started_s is not None else d.now_s)
-    d.put(replace(job, ended=how, ended_s=at_s, exit_code=code, devices=()))
+    d.put(replace(job, ended=how, ended_s=d.now_s if at_s is None else at_s, exit_code=code, devices=()))
     hold_followers(d, job.id)
     line.followed(d, job)
 

@@ -110,9 +110,8 @@ class Histories:
         self.boots: dict[str, float] = dict(found["boots"])  # from the clock of each to ours
         self.of = {name: History.from_doc(table, one) for name, one in found["services"].items()}
         newest_s = max((one.ledger.newest_s for one in self.of.values()), default=wall_s)
-        self._offset_s(
-            boot_id, max(wall_s, newest_s) - now_s
-        )  # a boot whose wall clock was ahead stops no clock
+        # a boot whose wall clock was ahead stops no clock
+        self._offset_s(boot_id, max(wall_s, newest_s) - now_s)
 
     def learn(self, row: Mapping[str, Any], now_s: float = math.inf) -> None:
         """One line of the log, each once; in whatever order the gates wrote them.

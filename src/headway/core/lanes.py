@@ -26,13 +26,14 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The jobs of one lane in a plan: who takes one of its places, and who stands there unsettled, weakest first."""
+    """The jobs of one lane in a plan: who takes one of its places, and who stands there unsettled, weakest first.
+
+    `named`: the weakest of the active ones, as many as a sentence names and one more.
+    """
 
     active: frozenset[HolderId]
     weakest: tuple[Job, ...]
-    named: tuple[
-        HolderId, ...
-    ] = ()  # the weakest of the active ones, as many as a sentence names and one more
+    named: tuple[HolderId, ...] = ()
 
 
 def lane(

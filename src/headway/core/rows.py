@@ -47,9 +47,7 @@ class JobRow(Row):
     recipe: str | None
     lane: str
     position: int | None  # in its lane, from 1; None: not in line
-    may_start: (
-        bool  # in line, and only room or time is missing: no other job, nothing that somebody has to change
-    )
+    may_start: bool  # in line, and only room or time is missing: nothing that somebody has to do first
     priority: int
     placement: str
     driver: str

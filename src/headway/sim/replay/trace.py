@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from headway.core.answers import END_OF_TURN, TOOL_CALL, logged
+from headway.core.answers import END_OF_TURN, TOOL_CALL, logged, read_line
 from headway.errors import LogUnreadable
 
 COLUMNS: Final = ("arrival_s", "service_s", "finish", "conversation", "out_tokens")
@@ -170,11 +169,7 @@ def _lines(file: Iterable[str], rows: list[Mapping[str, Any]], skipped: Skipped)
         text = line.strip()
         if not text:
             continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError):  # the latter: nested deeper than any line of ours
-            row = None
-        if isinstance(row, dict):
+        if (row := read_line(text)) is not None:
             rows.append(row)
         elif text.startswith("{") and not text.endswith("}"):
             skipped.cut += 1
